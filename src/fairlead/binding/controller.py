@@ -321,7 +321,10 @@ class BindingController:
         except NotFound as error:
             raise Conflict(error.status) from None
         if present.meta.uid != binding.meta.uid or present.meta.deleting:
-            text = f"{self._api.resource.group_resource} {binding.meta.key} is going, or another"
+            text = (
+                f"{self._api.resource.group_resource} {binding.meta.key} is being deleted, or was"
+                " created again"
+            )
             raise Conflict(Status(message=text, code=409))
 
     async def _write(self, request: Request, context: BaseContext) -> Object:

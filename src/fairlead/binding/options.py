@@ -70,7 +70,7 @@ def denied_mistake(cross_namespace: CrossNamespace, denied: Sequence[str]) -> st
     if cross_namespace != "requester":
         return f"{flag} needs --cross-namespace requester"
     if not all(name.strip() for name in denied):
-        return f"{flag} has no name: give that of a user or group, or {NONE_DENIED}"
+        return f"{flag} is empty: name a user or group, or {NONE_DENIED}"
     if NONE_DENIED in denied and len(denied) > 1:
         return f"{flag} {NONE_DENIED} denies no requester: leave it out, or the other names"
     return ""

@@ -108,4 +108,4 @@ def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
         result: T = ended.value
         return result
     coroutine.close()
-    raise RuntimeError("a handler waits for something else than its context: await run() instead")
+    raise RuntimeError("a handler waits for something other than its context: await run() instead")

@@ -142,8 +142,9 @@ class TooManyReadsError(PassEnded):
 
     def __init__(self) -> None:
         super().__init__(
-            f"the binding asks for more than {bounds.READS} reads, one after the other: have it "
-            "name fewer services, or these fewer Secrets, or divide it into several bindings"
+            f"the binding needs more than {bounds.READS} reads, one after the other: name fewer"
+            " services in it, or fewer Secrets in these services, or divide it into several"
+            " bindings"
         )
 
 

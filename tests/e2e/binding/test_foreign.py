@@ -147,7 +147,9 @@ async def test_a_delivery_tool_does_not_lend_its_rights(admin: Client) -> None:
     ):
         team = served.team
         await delivery.create(COREOS_SERVICEBINDINGS, foreign(other), team.namespace)
-        await says(team, "False", "ProcessingError", f"{tool}, who edited it last, may not ask")
+        await says(
+            team, "False", "ProcessingError", f"{tool}, who edited it last, may not request"
+        )
         assert await is_unbound(team)
 
         async def edit(client: Client, change: JSON) -> None:

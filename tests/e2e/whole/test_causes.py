@@ -285,7 +285,7 @@ async def test_explain_names_the_part_of_a_workload_that_is_amiss(tmp_path: Path
         ),
         "undone": (
             {**deployments, "name": "undone"},
-            *("WriteUndone", "something else keeps changing", "have the program"),
+            *("WriteUndone", "another writer keeps changing", "have the program"),
         ),
         "stuck": (
             {**deployments, "name": "stuck"},

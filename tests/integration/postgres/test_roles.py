@@ -217,7 +217,7 @@ async def test_members_join_change_and_leave(admin: Admin) -> None:
     access = role(member_of=groups("readers", admin=True, inherit=False, set=False))
     changed = await admin.one(access)
     assert changed.problems == ()
-    unheeded = "inherit: false and set: false of spec.memberOf readers does nothing"
+    unheeded = "inherit: false and set: false of spec.memberOf readers has no effect"
     assert any(unheeded in one for one in changed.warnings) is (admin.version < 16)
     inherits = admin.version < 16
     assert await members(admin.server, "app") == {("readers", True, inherits, inherits, grantor)}

@@ -87,7 +87,7 @@ def mapping(*versions: JSON) -> JSON:
         ),
         pytest.param(
             mapping({"version": "v1"}, {"version": "v1"}),
-            "spec.versions[1].version v1 is there twice: one template for each version",
+            "spec.versions[1].version v1 is there twice: give one template for each version",
             id="twice",
         ),
         pytest.param(
@@ -117,7 +117,7 @@ def mapping(*versions: JSON) -> JSON:
         ),
         pytest.param(
             mapping({"version": "*", "containers": [{"path": ".a}{.b"}]}),
-            "spec.versions[0].containers[0].path is no single JSONPath: .a}{.b",
+            "spec.versions[0].containers[0].path is not a single JSONPath: .a}{.b",
             id="two paths",
         ),
         pytest.param(

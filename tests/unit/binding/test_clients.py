@@ -249,9 +249,9 @@ def test_a_certificate_without_a_ca() -> None:
     assert found["PGSSLCERT"] == "/bindings/db/tls.crt"
     url = variables("url", entries, mode=0o400)["DATABASE_URL"]
     assert url.startswith("$(SERVICE_BINDING_MY_DB_URI)&sslcert=/bindings/db/tls.crt&sslkey=")
-    with pytest.raises(UnsuitableEntriesError, match="no query, to which sslcert could be added"):
+    with pytest.raises(UnsuitableEntriesError, match="no query to which sslcert could be added"):
         variables("url", entries | {"uri": "postgresql://db"}, mode=0o400)
-    with pytest.raises(UnsuitableEntriesError, match="an sslkey of its own"):
+    with pytest.raises(UnsuitableEntriesError, match="already has an sslkey"):
         variables("url", entries | {"uri": "postgresql://db?sslkey=/k"}, mode=0o400)
 
 
@@ -316,7 +316,7 @@ def test_variables_of_the_spec_beside_a_client(
             LOGIN | {"uri": "postgresql://secret?sslmode=verify-ca&sslrootcert=system"},
             [],
             False,
-            "an sslrootcert of its own",
+            "already has an sslrootcert",
             id="a URI with a CA",
         ),
         pytest.param(
@@ -324,7 +324,7 @@ def test_variables_of_the_spec_beside_a_client(
             LOGIN | {"password": "secret\"'"},
             [],
             False,
-            "entry 'password' has both kinds of quotes",
+            "entry 'password' contains both kinds of quotes",
             id="both quotes in a value",
         ),
         pytest.param(
@@ -332,7 +332,7 @@ def test_variables_of_the_spec_beside_a_client(
             LOGIN | {"sslmode": "secret"},
             [],
             False,
-            "entry 'sslmode' of the binding is none of disable, allow",
+            "entry 'sslmode' of the binding is not one of disable, allow",
             id="an unknown mode",
         ),
         pytest.param(
@@ -553,7 +553,7 @@ def test_a_root_with_both_quotes_suits_no_connection_string() -> None:
     cluster, binding = bound("npgsql", deployment(containers=[{"name": "app", "env": env}]))
     assert conditions(binding)["InjectionReady"] == ("False", "Error")
     assert "container app: " in message(binding, "Ready")
-    assert "SERVICE_BINDING_ROOT has both kinds of quotes" in message(binding, "Ready")
+    assert "SERVICE_BINDING_ROOT contains both kinds of quotes" in message(binding, "Ready")
     assert container(cluster) == {"name": "app", "env": env}
 
 
@@ -565,7 +565,9 @@ def test_variables_of_the_workload_itself_win(client: str, name: str) -> None:
     web = deployment(containers=[{"name": "app", "env": [{"name": name, "value": "mine"}]}])
     cluster, binding = bound(client, web)
     assert conditions(binding)["InjectionReady"] == ("False", "Error")
-    assert f"has a variable {name} that is not this binding's" in message(binding, "Ready")
+    assert f"has a variable {name} that does not belong to this binding" in message(
+        binding, "Ready"
+    )
     assert f"{CLIENT}: url=NAME" in message(binding, "Ready")
     assert cluster.get("deployments", "web") == web
 
@@ -575,7 +577,9 @@ def test_a_value_that_somebody_sets_meanwhile_is_theirs() -> None:
     (path,) = (one for one in container(cluster)["env"] if one["name"] == "PGSSLROOTCERT")
     path["value"] = "/etc/ca.pem"
     cluster.reconcile(binding)
-    assert "has a variable PGSSLROOTCERT that is not this binding's" in message(binding, "Ready")
+    assert "has a variable PGSSLROOTCERT that does not belong to this binding" in message(
+        binding, "Ready"
+    )
     deleted(binding)
     cluster.reconcile(binding)
     assert container(cluster)["env"] == [{"name": "PGSSLROOTCERT", "value": "/etc/ca.pem"}]
@@ -610,7 +614,7 @@ def test_two_bindings_of_one_container(clients: tuple[str, str], refused: str) -
         settled(cluster, first)
         return
     assert conditions(second)["InjectionReady"] == ("False", "Error")
-    text = f"has a variable {refused} that is of ServiceBinding ns/sb of servicebinding.io"
+    text = f"has a variable {refused} that belongs to ServiceBinding ns/sb of servicebinding.io"
     assert text in message(second, "Ready")
     assert cluster.get("deployments", "web") == before
     deleted(first)

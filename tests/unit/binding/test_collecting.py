@@ -108,7 +108,7 @@ def refusal(read: Read, target: str, code: FailureCode) -> ReadFailure | None:
             None,
             ("False", "ErrorReadingBinding"),
             ("Unknown", "ServiceMissingBinding"),
-            id="binding is no object",
+            id="binding is not an object",
         ),
         pytest.param(
             [{**database(), "status": {"binding": None}}],
@@ -566,7 +566,7 @@ def test_an_entry_that_is_hidden_by_another_services_is_said() -> None:
     binding = coreos_binding(services=services, bindAsFiles=True)
     cluster.reconcile(binding)
     assert conditions(binding)["CollectionReady"] == FOUND
-    told = "entry host of Database one is hidden by that of Database two"
+    told = "entry host of Database one is hidden by the entry of the same name of Database two"
     assert message(binding, "CollectionReady") == told
     assert message(binding, "Ready") == told
     assert content(cluster.get("secrets", binding["status"]["secret"]))["host"] == "b"

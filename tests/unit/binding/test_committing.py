@@ -625,5 +625,5 @@ async def test_entries_that_are_hidden_are_told_of_once() -> None:
         ("Warning", "EntriesHidden"),
     ]
     assert {text for *_, text in events.seen} == {
-        "entry a of Secret one is hidden by that of Secret two"
+        "entry a of Secret one is hidden by the entry of the same name of Secret two"
     }

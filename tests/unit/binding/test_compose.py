@@ -140,7 +140,7 @@ def test_variables_of_a_client_are_put_together_since_compose_has_no_references(
     path = "/bindings/sb/ca.crt"
     assert environment["SHOP_URL"] == f"{uri.replace('$', '$$')}&sslrootcert={path}"
     taken = problem(login, binding, compose=web(environment={"SHOP_URL": "mine"}))
-    assert "has a variable SHOP_URL that is not this binding's" in taken
+    assert "has a variable SHOP_URL that does not belong to this binding" in taken
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_service_that_is_not_there_is_named(workload: JSON, text: str) -> None
         pytest.param({"volumes": ["data:/bindings/sb"]}, "at /bindings/sb that", id="volume"),
         pytest.param(
             {"volumes": [{"type": "bind", "source": "x", "target": "/bindings/sb/type"}]},
-            "at /bindings/sb/type that is not this binding's",
+            "at /bindings/sb/type that does not belong to this binding",
             id="file in it",
         ),
         pytest.param({"tmpfs": "/bindings/sb/:size=1m"}, "at /bindings/sb that", id="tmpfs"),
@@ -206,7 +206,7 @@ def test_a_service_that_is_not_there_is_named(workload: JSON, text: str) -> None
         pytest.param(
             {"configs": [{"source": "bindings/sb"}]}, "at /bindings/sb that", id="config"
         ),
-        pytest.param({"environment": ["PW"]}, "has a variable PW that is not", id="variable"),
+        pytest.param({"environment": ["PW"]}, "has a variable PW that does not", id="variable"),
     ],
 )
 def test_what_is_somebody_elses_is_in_the_way(fields: JSON, text: str) -> None:
@@ -228,7 +228,7 @@ def test_of_two_bindings_in_one_place_the_first_has_it() -> None:
     env = [{"name": "PW", "key": "password"}]
     one = named(spec_binding(service=SECRET_SERVICE, name="a", env=env), "one")
     two = named(spec_binding(service=SECRET_SERVICE, name="b", env=env), "two")
-    assert "has a variable PW that is of ServiceBinding ns/one" in problem(secret(), one, two)
+    assert "has a variable PW that belongs to ServiceBinding ns/one" in problem(secret(), one, two)
 
 
 def test_several_bindings_of_both_apis_are_on_one_service() -> None:
@@ -256,7 +256,7 @@ def test_files_are_bytes_and_variables_are_texts() -> None:
     found = bound(body, spec_binding(service=SECRET_SERVICE))
     assert mounted(found)["/bindings/sb/key"] == b"\xff\x00"
     binding = spec_binding(service=SECRET_SERVICE, env=[{"name": "K", "key": "key"}])
-    assert "entry 'key' of the binding is no text" in problem(body, binding)
+    assert "entry 'key' of the binding is not text" in problem(body, binding)
     binding["spec"]["env"] = [{"name": "A=B", "key": "type"}]
     assert "cannot have a variable 'A=B'" in problem(body, binding)
 
@@ -265,7 +265,7 @@ def test_files_are_bytes_and_variables_are_texts() -> None:
 def test_no_key_leads_out_of_the_folder(key: str) -> None:
     body = secret()
     body["data"][key] = ""
-    with pytest.raises(DocumentError, match=r"Secret s1: data: .* is no key that a Secret can"):
+    with pytest.raises(DocumentError, match=r"Secret s1: data: .* is not a valid key of a Secret"):
         bound(body, spec_binding(service=SECRET_SERVICE))
     mapping = [{"name": key or "..", "value": "x"}]
     found = bound(secret(), database(), coreos_binding(mappings=mapping))
@@ -290,22 +290,34 @@ def test_a_secret_of_the_project_is_not_replaced() -> None:
     binding = spec_binding(service=SECRET_SERVICE)
     (place,) = bound(secret(), binding).files
     compose = {**WEB, "secrets": {f"{place}.type": {"file": "x"}}}
-    with pytest.raises(DocumentError, match=f"secrets.{place}.type: this name is needed"):
+    with pytest.raises(DocumentError, match=f"secrets.{place}.type: a binding needs"):
         bound(secret(), binding, compose=compose)
 
 
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        pytest.param({"services": []}, "compose.yaml: services: it is an object", id="services"),
-        pytest.param({"services": {"a": 1}}, "services.a: a service is an object", id="service"),
-        pytest.param({"services": {1: {}}}, "services: it is an object with names", id="name"),
-        pytest.param(web(environment=3), "services.web.environment: it is", id="environment"),
-        pytest.param(web(environment=[3]), "services.web.environment[0]: it is a text", id="env"),
-        pytest.param(web(environment={"A": []}), "services.web.environment.A: it is", id="value"),
-        pytest.param(web(volumes=[3]), "services.web.volumes[0]: it is a text", id="volume"),
-        pytest.param(web(volumes=[{"target": 3}]), "services.web.volumes[0]: it is", id="target"),
-        pytest.param(web(volumes=3), "services.web.volumes: it is a list", id="volumes"),
+        pytest.param(
+            {"services": []}, "compose.yaml: services: it must be an object", id="services"
+        ),
+        pytest.param(
+            {"services": {"a": 1}}, "services.a: a service must be an object", id="service"
+        ),
+        pytest.param(
+            {"services": {1: {}}}, "services: it must be an object with names", id="name"
+        ),
+        pytest.param(web(environment=3), "services.web.environment: it must", id="environment"),
+        pytest.param(
+            web(environment=[3]), "services.web.environment[0]: it must be a text", id="env"
+        ),
+        pytest.param(
+            web(environment={"A": []}), "services.web.environment.A: it must", id="value"
+        ),
+        pytest.param(web(volumes=[3]), "services.web.volumes[0]: it must be a text", id="volume"),
+        pytest.param(
+            web(volumes=[{"target": 3}]), "services.web.volumes[0]: it must", id="target"
+        ),
+        pytest.param(web(volumes=3), "services.web.volumes: it must be a list", id="volumes"),
     ],
 )
 def test_what_is_no_compose_file_is_named_with_its_field(body: JSON, text: str) -> None:

@@ -72,7 +72,7 @@ def make(binding: JSON, **options: Any) -> SpecContext | CoreosContext:
             for path in (".", " ", ".spec.a", "spec..a", "spec.a.", "spec. .a")
         ),
         *(
-            pytest.param(secret_path(path), "nothing that a binding may write", id=f"path {path}")
+            pytest.param(secret_path(path), "a binding may not write", id=f"path {path}")
             for path in (
                 "status",
                 "status.binding.name",

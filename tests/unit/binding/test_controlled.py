@@ -138,7 +138,7 @@ def test_an_owner_that_cannot_be_read_may_have_one_itself(why: str) -> None:
     made = binding()
     context = cluster.reconcile(made)
     assert message(made, "InjectionReady").endswith(
-        "bind Revision web-1 of serving.knative.dev instead, or what controls that in turn"
+        "bind Revision web-1 of serving.knative.dev instead, or the controller of that"
     )
     # Nothing above a workload is watched for a message.
     assert not any(
@@ -209,8 +209,8 @@ def test_a_job_says_which_cronjob_to_bind() -> None:
     cluster.reconcile(made)
     assert cluster.get("jobs", "web") == job
     text = message(made, "InjectionReady")
-    assert "Kubernetes keeps the Pods of a Job and a Pod as they were created" in text
-    assert text.endswith("bind CronJob night, which made it, or what controls that in turn")
+    assert "Kubernetes changes neither Pods nor the Pods of Jobs" in text
+    assert text.endswith("bind CronJob night, which created it, or the controller of that")
 
 
 def app_config(**spec: Any) -> JSON:

@@ -238,7 +238,7 @@ async def test_a_binding_that_asks_for_too_much_says_so_and_is_left_alone(few_re
     result = await bench.reconcile()
     assert conditions(bench.binding)["Ready"] == ("False", "ProcessingError")
     said = message(bench.binding, "Ready")
-    assert said.startswith("the binding asks for more than 40 reads, one after the other: have it")
+    assert said.startswith("the binding needs more than 40 reads, one after the other:")
     assert "the next try is in 300 s, or when the binding changes" in said
     assert result == Result(requeue_after=300.0)
     assert bench.passes == {("servicebinding-coreos", "reads", "failed"): 1.0}
@@ -800,7 +800,7 @@ async def test_a_fight_about_one_workload_holds_up_no_other() -> None:
     _add_a_container(bench, bounds.FIGHT_WRITES, "calm")
     await bench.reconcile()
     said = message(bench.binding, "InjectionReady")
-    assert "something else keeps changing Deployment ns/fought back" in said
+    assert "another writer keeps changing Deployment ns/fought back" in said
     assert bench.client.object("Deployment", "fought") == webs[0]
     last = pod(bench.client.object("Deployment", "calm"))["containers"][-1]
     assert last["volumeMounts"]
@@ -817,17 +817,17 @@ def _writer(manager: str, operation: str, second: int, **more: str) -> JSON:
         pytest.param([], "metadata.managedFields shows the writer", id="nobody knows"),
         pytest.param(
             [_writer("flux", "Apply", 1), _writer("fairlead-binding", "Update", 2)],
-            "it is flux, which applies it: where lists of containers",
+            "it is flux, which applies the object: if lists of containers",
             id="server-side apply",
         ),
         pytest.param(
             [_writer("kubectl-client-side-apply", "Update", 1)],
-            "give them x-kubernetes-list-type: map, or kubectl-client",
+            "in the CRD of the kind, or let kubectl-client",
             id="client-side apply",
         ),
         pytest.param(
             [_writer("flux", "Apply", 1), _writer("hand", "Update", 2)],
-            "it is hand: have it keep fields that it does not know",
+            "it is hand: let it keep fields that it does not know",
             id="the last one",
         ),
         pytest.param(

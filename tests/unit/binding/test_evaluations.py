@@ -54,8 +54,8 @@ def test_all_definitions_of_a_binding_have_one_budget(api: str) -> None:
     made.reconcile(binding)
     assert conditions(binding)["CollectionReady"] == ("False", "ErrorReadingBinding")
     text = message(binding, "CollectionReady")
-    assert "look at more than 2,000,000 values together" in text
-    assert "have fewer of them filter" in text
+    assert "read more than 2,000,000 values together" in text
+    assert "filter and descend in fewer of them" in text
     assert "volumes" not in made.get("deployments", "web")["spec"]["template"]["spec"]
     # A neighbour's, of as many definitions that look at one value each.
     plain = {f"service.binding/p{number}": "path={.metadata.name}" for number in range(3_000)}
@@ -85,7 +85,7 @@ def of_lists(count: int, option: str, **more: Any) -> JSON:
         ),
         pytest.param(
             of_lists(1_000, "elementType=sliceOfStrings", long=[[1] * 90] * 100),
-            "look at more than 2,000,000 values together",
+            "read more than 2,000,000 values together",
             id="members that are no entries",
         ),
         pytest.param(
@@ -132,7 +132,7 @@ def test_printed_text_counts_too() -> None:
     made = Evaluations(FakeCluster().give_way)
     for number in range(15):
         at_once(made.values(f"{number} {{.spec.text}}", body))
-    with pytest.raises(BudgetExhausted, match="look at more than 2,000,000 values together"):
+    with pytest.raises(BudgetExhausted, match="read more than 2,000,000 values together"):
         at_once(made.values("16 {.spec.text}", body))
 
 
@@ -346,7 +346,7 @@ def test_what_is_gone_through_of_workloads_is_bounded(workload: JSON, binding: J
     made = FakeCluster(KINDS, [database(), secret(), workload, crd()])
     made.reconcile(binding)
     assert conditions(binding)["InjectionReady"][0] == "False"
-    assert "too many for one binding" in message(binding, "InjectionReady")
+    assert "selects too many workloads" in message(binding, "InjectionReady")
     other = noted({}, containers=30, env=50)
     made.set(other)
     neighbour = spec_binding(

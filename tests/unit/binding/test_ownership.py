@@ -82,7 +82,7 @@ def test_what_is_a_workloads_own_is_neither_replaced_nor_removed(what: str) -> N
     assert conditions(binding)["InjectionReady"] == ("False", "Error")
     told = message(binding, "InjectionReady")
     assert "Deployment ns/web" in told
-    assert "not this binding's: " in told
+    assert "that does not belong to this binding: " in told
     deleted(binding)
     assert cluster.reconcile(binding).flow.error == ""
     assert web(cluster) == own
@@ -347,7 +347,7 @@ def test_what_has_only_a_part_of_the_secret_is_in_the_way(volume: JSON, mount: J
     cluster, binding = world(own), files()
     cluster.reconcile(binding)
     assert web(cluster) == own
-    assert "not this binding's" in message(binding, "InjectionReady")
+    assert "that does not belong to this binding" in message(binding, "InjectionReady")
 
 
 def test_a_source_of_the_same_secret_with_a_prefix_is_another_writers() -> None:
@@ -622,7 +622,7 @@ def test_of_two_bindings_in_one_place_the_second_yields_and_names_the_first(
     assert conditions(older)["Ready"] == BOUND
     assert conditions(newer)["InjectionReady"] == ("False", "Error")
     told = message(newer, "InjectionReady")
-    assert "is of ServiceBinding ns/sb of servicebinding.io, which was created first" in told
+    assert "belongs to ServiceBinding ns/sb of servicebinding.io, which was created first" in told
 
     deleted(older)
     cluster.reconcile(older)

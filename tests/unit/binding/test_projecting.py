@@ -95,16 +95,18 @@ def test_a_root_from_elsewhere_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("root", "said"),
     [
-        pytest.param([{}], "no absolute path", id="none"),
-        pytest.param([{"value": ""}], "no absolute path", id="empty"),
-        pytest.param([{"value": "x"}], "no absolute path", id="relative"),
-        pytest.param([{"value": "../.."}], "no absolute path", id="above"),
-        pytest.param([{"value": " /bindings"}], "no absolute path", id="blank"),
-        pytest.param([{"value": 5}], "no absolute path", id="a number"),
+        pytest.param([{}], "not an absolute path", id="none"),
+        pytest.param([{"value": ""}], "not an absolute path", id="empty"),
+        pytest.param([{"value": "x"}], "not an absolute path", id="relative"),
+        pytest.param([{"value": "../.."}], "not an absolute path", id="above"),
+        pytest.param([{"value": " /bindings"}], "not an absolute path", id="blank"),
+        pytest.param([{"value": 5}], "not an absolute path", id="a number"),
         pytest.param([{"value": "/a/$(A)"}], "literal value", id="another variable in it"),
-        pytest.param([{"value": "$(A)/b"}], "no absolute path", id="another variable"),
+        pytest.param([{"value": "$(A)/b"}], "not an absolute path", id="another variable"),
         pytest.param([{"value": "/a$$b"}], "literal value", id="what is escaped"),
-        pytest.param([{"value": "/one"}, {"value": ""}], "no absolute path", id="the last one"),
+        pytest.param(
+            [{"value": "/one"}, {"value": ""}], "not an absolute path", id="the last one"
+        ),
     ],
 )
 def test_a_root_that_programs_see_elsewhere_is_an_error(root: list[JSON], said: str) -> None:

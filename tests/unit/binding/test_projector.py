@@ -209,7 +209,7 @@ async def test_what_cannot_bind_yet_is_said_to_who_creates_a_job(
     assert after == job()
     assert why.startswith("ServiceBinding sb: ")
     assert reason in why
-    assert warning.startswith("ServiceBinding sb cannot bind yet, and Job web cannot be bound")
+    assert warning.startswith("ServiceBinding sb cannot bind yet, and Job web cannot be changed")
     assert len(warning) <= 256
 
 
@@ -285,7 +285,10 @@ async def test_a_secret_of_somebody_else_is_not_projected() -> None:
     name = own["secret"]["secretName"]
     world.server.objects["Secret", name] = secret(name)
     after, (_, why) = await world.ask(job())
-    assert (after, why) == (job(), f"ServiceBinding sb: Secret {name} is not its own")
+    assert (after, why) == (
+        job(),
+        f"ServiceBinding sb: Secret {name} does not belong to the binding",
+    )
 
 
 async def test_unrelated_bindings_cost_no_read() -> None:
@@ -308,7 +311,7 @@ async def test_nobody_is_let_through_before_all_bindings_are_known() -> None:
     world = World(spec())
     world.informers["servicebindings.servicebinding.io"].has_synced = False
     assert world.projector.not_ready()
-    with pytest.raises(UnansweredError, match="which bindings there are"):
+    with pytest.raises(UnansweredError, match="has not read all bindings"):
         await world.ask(job())
 
 
@@ -328,7 +331,9 @@ async def test_a_server_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyP
 async def test_a_server_that_does_not_work_is_no_answer() -> None:
     world = World(spec())
     world.server.fail["get", "secrets"] = ServerError(Status("Failure", "busy", "", 500))
-    with pytest.raises(UnansweredError, match=r"what binds Job web could not be read: .*busy"):
+    with pytest.raises(
+        UnansweredError, match=r"the bindings of Job web could not be read: .*busy"
+    ):
         await world.ask(job())
 
 

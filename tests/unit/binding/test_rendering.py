@@ -221,9 +221,9 @@ def test_what_is_no_object_is_named_with_its_field(bodies: list[JSON], problem: 
     ("text", "problem"),
     [
         pytest.param("a: [", "f.yaml: it is not valid YAML: ", id="no YAML"),
-        pytest.param("- 1", "f.yaml: it is no object", id="list"),
-        pytest.param("kind: A\n---\n5", "f.yaml, document 2: it is no object", id="second"),
-        pytest.param("kind: List\nitems: [4]", "f.yaml, items[0]: it is no object", id="item"),
+        pytest.param("- 1", "f.yaml: it is not an object", id="list"),
+        pytest.param("kind: A\n---\n5", "f.yaml, document 2: it is not an object", id="second"),
+        pytest.param("kind: List\nitems: [4]", "f.yaml, items[0]: it is not an object", id="item"),
         pytest.param("[" * 200, "f.yaml: it is nested more than 100", id="deep"),
         pytest.param(
             "a0: &a0 [x,x]\n"
@@ -313,8 +313,8 @@ def test_a_kind_with_built_in_definitions_needs_its_crd(binding: JSON) -> None:
     bodies = [secret(), deployment(), REDIS, binding, beside]
     (problem,) = rendering(*bodies).problems
     assert problem.startswith("file-3: ServiceBinding ns/sb: ")
-    assert "a Redis of redis.redis.opstreelabs.in offers is built in" in problem
-    assert problem.endswith("give its CRD, too")
+    assert "a Redis of redis.redis.opstreelabs.in offers, but its CRD" in problem
+    assert problem.endswith("give the CRD, too")
     assert rendering(*bodies, REDIS_CRD).problems == []
 
 

@@ -165,7 +165,7 @@ def test_denied_requesters_replace_the_default(
         (["--cross-namespace", "yes"], "'false', 'requester', 'true'"),
         (BY_PROOF, "--cross-namespace requester needs --webhooks-bind-address"),
         ([*LISTENING, DENIED, "ci"], f"{DENIED} needs --cross-namespace requester"),
-        ([*LISTENING, *BY_PROOF, DENIED, " "], f"{DENIED} has no name"),
+        ([*LISTENING, *BY_PROOF, DENIED, " "], f"{DENIED} is empty"),
         (
             [*LISTENING, *BY_PROOF, DENIED, "none", DENIED, "ci"],
             f"{DENIED} none denies no requester",

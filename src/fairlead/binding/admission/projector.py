@@ -72,7 +72,7 @@ class Projector:
         """Return why no workload can be bound; "" if they can."""
         informers = [self._mappings, *(informer for _, informer in self._bindings)]
         synced = all(informer.has_synced for informer in informers)
-        return "" if synced else "it does not know yet which bindings there are"
+        return "" if synced else "the webhook has not read all bindings yet"
 
     async def review(self, request: AdmissionRequest) -> Verdict:
         """Return the workload with all ready bindings that select it.
@@ -127,8 +127,8 @@ class Projector:
                     # One by one: clients show little of a long warning.
                     warnings += [
                         (
-                            f"{name} cannot bind yet, and {workload} cannot be bound once it is "
-                            "there: create it again when the binding is ready"
+                            f"{name} cannot bind yet, and {workload} cannot be changed after its"
+                            " creation: create it again when the binding is ready"
                         ),
                         f"{name}: {reason}",
                     ]
@@ -146,7 +146,7 @@ class Projector:
             meta = binding.meta
             fresh = await fetch(self._client, Get(api.resource, meta.namespace, meta.name))
             if not isinstance(fresh, Object):
-                raise _CannotBindYetError("it is not there any more")
+                raise _CannotBindYetError("it does not exist any more")
             if not _is_collected(api, fresh):
                 raise _CannotBindYetError(_missing(fresh))
             binding = fresh
@@ -159,13 +159,15 @@ class Projector:
             raise _CannotBindYetError(str(error)) from None
         # A read had no answer: the failurePolicy decides whether the workload is created unbound.
         if context.flow.error and context.reader.snapshot.unclear:
-            raise UnansweredError(f"what binds {workload} could not be read: {context.flow.error}")
+            raise UnansweredError(
+                f"the bindings of {workload} could not be read: {context.flow.error}"
+            )
         if context.flow.error:
             raise _CannotBindYetError(context.flow.error)
         if not context.secret:
             raise _CannotBindYetError("its service has no Secret yet")
         if not _is_secret_its_own(context):
-            raise _CannotBindYetError(f"Secret {context.secret} is not its own")
+            raise _CannotBindYetError(f"Secret {context.secret} does not belong to the binding")
         changed = context.changed_workloads()
         return next((one.body for one in changed if one.original is item), workload.body)
 

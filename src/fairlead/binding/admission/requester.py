@@ -107,8 +107,8 @@ def prover(
 
 
 _UNPROVEN = (
-    "services of other namespaces may stay refused: their requester cannot be recorded, since {}; "
-    "change a label or an annotation of the binding later"
+    "services of other namespaces may stay refused: their requester cannot be recorded, because"
+    " {}; change a label or an annotation of the binding later"
 )
 
 

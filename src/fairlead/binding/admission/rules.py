@@ -45,7 +45,7 @@ def mapping(new: JSON, old: JSON | None) -> str:
         if not isinstance(version, str) or not version.strip():
             return f"{path}.version is blank: name a version, or * for all others"
         if version in names:
-            return f"{path}.version {version} is there twice: one template for each version"
+            return f"{path}.version {version} is there twice: give one template for each version"
         names.add(version)
         wrong = _fixed(template, _TEMPLATE_FIXED, path) or _containers(template, path)
         if wrong:
@@ -92,7 +92,7 @@ def _containers(template: JSON, path: str) -> str:
         except JSONPathError as error:
             return f"{place}.path cannot be read: {error}"
         if len(nodes) != 1 or not isinstance(nodes[0], Path):
-            return f"{place}.path is no single JSONPath: {expression}"
+            return f"{place}.path is not a single JSONPath: {expression}"
         wrong = _fixed(container, _FIXED, place)
         if wrong:
             return wrong

@@ -359,9 +359,9 @@ def _lost_name(workload: Workload, stored: Object) -> str:
     if not workload.secret_path or read(stored.to_dict(), path) == read(workload.body, path):
         return ""
     return (
-        f"{workload} does not keep the Secret's name at .{workload.secret_path}: its schema has "
-        "no such field, or something else changes it back; correct "
-        "spec.application.bindingPath.secretPath"
+        f"{workload} does not keep the Secret's name at .{workload.secret_path}: its schema has"
+        " no such field, or another writer changes it back; correct"
+        " spec.application.bindingPath.secretPath"
     )
 
 
@@ -372,9 +372,9 @@ def _lost_items(workload: Workload, stored: Object) -> str:
         path = _lost(workload.body[part], before.get(part), after.get(part), f".{part}")
         if path:
             return (
-                f"{workload} does not keep {path}: its schema has no such field, or a policy or "
-                "webhook takes it away; correct the ClusterWorkloadResourceMapping of its kind, "
-                "or the policy"
+                f"{workload} does not keep {path}: its schema has no such field, or a policy or"
+                " webhook removes it; correct the ClusterWorkloadResourceMapping of its kind, or"
+                " the policy"
             )
     return ""
 

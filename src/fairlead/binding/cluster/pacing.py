@@ -50,18 +50,19 @@ def _rival(workload: Workload, uid: str, ours: str) -> str:
     notes = workload.original.meta.annotations
     if reference_key(uid) in notes and record_key(uid) in notes:
         return (
-            "the reference runtime of servicebinding.io projects the binding, too: let one of the "
-            "two run alone"
+            "the reference runtime of servicebinding.io projects the binding, too: run only one"
+            " of the two"
         )
     manager, applies = _last(workload.original, ours)
     if not manager:
         return "metadata.managedFields shows the writer"
     if not applies:
-        return f"it is {manager}: have it keep fields that it does not know"
+        return f"it is {manager}: let it keep fields that it does not know"
     return (
-        f"it is {manager}, which applies it: where lists of containers, env, volumeMounts and "
-        "volumes are atomic, a manager that applies one owns all of it; have the CRD of the "
-        f"kind give them x-kubernetes-list-type: map, or {manager} leave them alone"
+        f"it is {manager}, which applies the object: if lists of containers, env, volumeMounts"
+        " and volumes are atomic, a manager that applies one owns the whole list; set"
+        f" x-kubernetes-list-type: map for them in the CRD of the kind, or let {manager} leave"
+        " them alone"
     )
 
 
@@ -279,16 +280,16 @@ class Pauses:
             some = [one for one in withheld if id(one) in fought]
             # Without the pause two writers would roll the workload out without end.
             texts.append(
-                f"something else keeps changing {_names(some)} back; "
-                f"{rivals_text(some, context.meta.uid, self._ours)}; "
-                f"the next try is in {max(fought.values()):.0f} s"
+                f"another writer keeps changing {_names(some)} back;"
+                f" {rivals_text(some, context.meta.uid, self._ours)}; the next try is in"
+                f" {max(fought.values()):.0f} s"
             )
         if paced:
             some = [one for one in withheld if id(one) in paced]
             texts.append(
-                f"{_names(some)} was changed so often by its bindings that it is changed once a"
-                " minute at most for now: check whether one of them reads a field that its own"
-                " write changes, such as metadata.generation or metadata.resourceVersion, or one"
+                f"the bindings of {_names(some)} changed it so often that they now change it at"
+                " most once a minute: check whether one of them reads a field that its own write"
+                " changes, such as metadata.generation or metadata.resourceVersion, or a field"
                 " that keeps changing"
             )
         await _withhold(

@@ -169,7 +169,7 @@ def binding_link(binding: ToldBinding) -> Link:
     if not binding.fresh:
         return unseen("no controller has processed the last change yet")
     if binding.deleting:
-        text = "is being deleted, once nothing of it is on workloads any more"
+        text = "is being deleted, and waits until no workload has anything of it"
         return subject.link("waiting", text, remedy=CONTROLLER)
     # From cause to effect: Ready only repeats one of the others.
     for type_ in (SERVICE_AVAILABLE, COLLECTION_READY, INJECTION_READY, READY):

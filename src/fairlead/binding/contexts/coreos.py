@@ -107,24 +107,24 @@ class CoreosContext(BaseContext):
             return
         if self._requester_key is None:
             why = (
-                "services of other namespaces are off, since their Secrets would be read with the "
-                "controller's rights; run the controller with webhooks and --cross-namespace "
-                "requester, to read them with the rights of who asks, or with --cross-namespace "
-                "true, to read them with its own rights"
+                "services of other namespaces are off, because the controller would read their"
+                " Secrets with its own rights; run the controller with webhooks and"
+                " --cross-namespace requester to read them with the rights of the requester, or"
+                " with --cross-namespace true to read them with its own rights"
             )
         elif self._denial and await self._is_proven():
             why = (
-                f"{self._denial[:200]}, who edited it last, may not ask for that by the "
-                "controller's --cross-namespace-denied-requesters, since such an account may "
-                "write what others have asked for; change a label or an annotation of the "
-                "binding as a user who may read the services"
+                f"{self._denial[:200]}, who edited it last, may not request that"
+                " (--cross-namespace-denied-requesters of the controller), because such an"
+                " account may write what others have requested; change a label or an annotation"
+                " of the binding as a user who may read the services"
             )
         else:
             why = (
-                "no webhook has recorded the requester of this spec, so no rights can be checked; "
-                "change a label or an annotation of the binding while the webhook "
-                "requester is on, as a user who may read the services; or run the controller with "
-                "--cross-namespace true, to read them with its own rights"
+                "no webhook has recorded the requester of this spec, so the controller cannot"
+                " check any rights; change a label or an annotation of the binding while the"
+                " webhook requester is on, as a user who may read the services; or run the"
+                " controller with --cross-namespace true to read them with its own rights"
             )
         raise ServicesRefused(
             f"spec.services[{foreign[0]}].namespace is not the binding's own: {why}"
@@ -235,12 +235,12 @@ def _validate_path(path: str) -> None:
     if len(steps) > bounds.PATH_STEPS:
         raise InvalidBinding(f"{field} has more than {bounds.PATH_STEPS} steps")
     if not all(step and step == step.strip() for step in steps):
-        raise InvalidBinding(f"{field} has an empty step: it is as spec.login.secretName")
+        raise InvalidBinding(f"{field} has an empty step; write it like spec.login.secretName")
     is_label = first == "metadata" and len(rest) == 2 and rest[0] in {"labels", "annotations"}
     if first in _UNWRITABLE and not is_label:
         raise InvalidBinding(
-            f"{field} is nothing that a binding may write: name a string of the workload's spec, "
-            "or a label or annotation without dots in its key"
+            f"a binding may not write {field}: name a string of the workload's spec, or a label"
+            " or annotation without dots in its key"
         )
 
 

@@ -48,8 +48,8 @@ ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
 _SERVICE_ACCOUNT, _SERVICE_ACCOUNTS = "system:serviceaccount:", "system:serviceaccounts"
 """Prefix of service accounts' user names, and the group of them all."""
 _NO_USER = (
-    "the controllers were made to change the binding's spec, so no user has requested its present"
-    " content; look at it, and edit it"
+    "the controllers themselves changed the binding's spec, so no user has requested its present"
+    " content; check it, and edit it"
 )
 
 
@@ -390,9 +390,9 @@ class Reader:
             case "mapped" if not await self._is_mapped(resource):
                 raise failure(
                     "Ineligible",
-                    f"{kind} is a workload only where the administrator has a"
-                    f" ClusterWorkloadResourceMapping named {mapping_name(resource)}; have it"
-                    " created, or refer to another kind",
+                    f"{kind} is a workload only if the administrator creates a"
+                    f" ClusterWorkloadResourceMapping named {mapping_name(resource)}; ask for it,"
+                    " or refer to another kind",
                 )
 
     async def ineligible(self, reference: WorkloadReference) -> str:

@@ -376,7 +376,7 @@ class Finder:
                 return f"{text}: bind {_named(owner)} instead"
             owner = controller
             passed.add(owner.uid)
-        return f"{text}: bind {_named(owner)} instead, or what controls that in turn"
+        return f"{text}: bind {_named(owner)} instead, or the controller of that"
 
     async def _owner(self, owner: OwnerReference) -> Object | None:
         """Return the object of a reference; None if it cannot be read.

@@ -256,11 +256,11 @@ async def _collect(context: Context, service: Service, definition: Definition) -
     except (BeyondBounds, TooManyEntries) as error:
         collection_failed(context, ERROR_READING_BINDING, error)
     except RecursionError:
-        deep = ValueError(f"what a definition finds in {service} is nested too deeply")
+        deep = ValueError(f"the value that a definition selects in {service} is nested too deeply")
         collection_failed(context, ERROR_READING_BINDING, deep)
     except (CollectError, ReadError, ValueError) as error:
         # The error quotes the value, which must not happen with one from a Secret.
-        hidden = f"a definition in the annotations of {service} does not fit it"
+        hidden = f"a definition in the annotations of {service} cannot be applied to it"
         collection_failed(
             context,
             ERROR_READING_BINDING,

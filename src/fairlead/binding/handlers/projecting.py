@@ -64,8 +64,8 @@ def _hidden(context: Context) -> str:
         before = sources.get(item.name)
         if before is not None and before != item.source:
             hidden[item.name] = (
-                f"entry {item.name} of {before.kind} {before.name} is hidden by that of "
-                f"{item.source.kind} {item.source.name}"
+                f"entry {item.name} of {before.kind} {before.name} is hidden by the entry of the"
+                f" same name of {item.source.kind} {item.source.name}"
             )
         sources[item.name] = item.source
     return "; ".join(hidden[name] for name in sorted(hidden))
@@ -134,8 +134,9 @@ def _check_env(context: Context, names: set[str]) -> None:
     """
     if context.bind_as_files and ROOT_VARIABLE in dict(context.env_bindings):
         text = (
-            f"spec.env: {ROOT_VARIABLE} says where bindings are mounted, and cannot be an entry's "
-            "value: use another name there; another root is a literal value in the workload"
+            f"spec.env: {ROOT_VARIABLE} says where bindings are mounted, so it cannot have the"
+            " value of an entry: use another name; to use another root, set the variable in the"
+            " workload"
         )
         context.flow.fail(text)
         context.flow.stop_processing()
@@ -146,8 +147,8 @@ def _check_env(context: Context, names: set[str]) -> None:
     absent = [f"{name} reads {key!r}" for name, key in context.env_bindings if key not in names]
     if absent:
         text = (
-            f"spec.env: {', '.join(absent)}, which the binding has no entry of: "
-            "correct the key, or add the entry to the service's Secret"
+            f"spec.env: {', '.join(absent)}, but the binding has no such entry: correct the key,"
+            " or add the entry to the service's Secret"
         )
         context.flow.wait_for_change(text)
         context.set_condition(INJECTION_READY, "False", REQUIRED_BINDING_NOT_FOUND, text)
@@ -160,8 +161,8 @@ def _suits_client(context: Context) -> bool:
         has_ca = any(item.name == CA_ENTRY for item in context.items())
         if variables and has_ca and not context.bind_as_files:
             raise UnsuitableEntriesError(
-                "without files the CA has no path: set spec.bindAsFiles to true, and annotation "
-                f'{ENVIRONMENT_ANNOTATION} to "true" where all entries shall be variables too'
+                "without files the CA has no path: set spec.bindAsFiles to true, and annotation"
+                f' {ENVIRONMENT_ANNOTATION} to "true" if all entries must also be variables'
             )
     except UnsuitableEntriesError as error:
         text, reason = str(error), ERROR

@@ -46,7 +46,7 @@ def _objects(origin: str, value: Any) -> Iterator[Document]:
     if value is None:
         return
     if not isinstance(value, dict):
-        raise DocumentError(f"{origin}: it is no object: an object has apiVersion and kind")
+        raise DocumentError(f"{origin}: it is not an object: an object has apiVersion and kind")
     items = value.get("items")
     # By its form: not only a List, but also a PodList and its like have items.
     if str(value.get("kind")).endswith("List") and isinstance(items, list):

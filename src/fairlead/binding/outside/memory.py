@@ -267,8 +267,8 @@ class Objects:
                 self._bare.add(place)
         elif not before.meta.owned_by(write.owner.uid):
             raise ObjectError(
-                f"Secret {before.key} is there and does not belong to this binding: remove it, "
-                "or give the binding another name"
+                f"Secret {before.key} exists and does not belong to this binding: remove it, or"
+                " give the binding another name"
             )
         else:
             # Labels and annotations may be others', and stay.
@@ -300,7 +300,9 @@ def _stored(body: JSON) -> JSON:
     except msgspec.ValidationError as error:
         raise ObjectError(field_message(error)) from None
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise ObjectError(f"object: it has something that JSON has not: {error}") from None
+        raise ObjectError(
+            f"object: it contains a value that JSON does not have: {error}"
+        ) from None
     _check_names(obj)
     stored = obj.to_dict()
     if stored["kind"] == "Secret" and stored["apiVersion"] == "v1":
@@ -332,7 +334,7 @@ def _encode_texts(secret: JSON) -> None:
             raise ObjectError(f"{field}: it must be an object whose values are texts")
         for name in value or ():
             if not _KEY.fullmatch(name):
-                raise ObjectError(f"{field}: {name!r} is no key that a Secret can have")
+                raise ObjectError(f"{field}: {name!r} is not a valid key of a Secret")
     if texts:
         encoded = encode_data({name: text.encode() for name, text in texts.items()})
         # On a server, too, stringData wins over data.

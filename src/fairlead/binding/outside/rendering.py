@@ -98,7 +98,10 @@ class RenderedBindings:
             if not any(changed):
                 return
         names = ", ".join(self._collection.called(place) for place in self.places)
-        raise RuntimeError(f"after {bounds.ROUNDS} rounds these still change something: {names}")
+        raise RuntimeError(
+            f"the bindings did not settle in {bounds.ROUNDS} rounds; these still change an"
+            f" object: {names}"
+        )
 
     def _pass(self, place: ObjectPlace) -> bool:
         """Make one pass over a binding; return whether it changed anything."""
@@ -136,8 +139,8 @@ class RenderedBindings:
             and self._collection.objects.get(_crd_of(service.resource)) is None
         )
         return [
-            f"what a {kind.kind} of {kind.group} offers is built in, but counts only beside its "
-            "CRD, which may say otherwise: give its CRD, too"
+            f"the CRD is missing: Fairlead knows what a {kind.kind} of {kind.group} offers, but"
+            " its CRD may differ: give the CRD, too"
             for kind in kinds
         ]
 

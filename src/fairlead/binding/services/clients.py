@@ -249,7 +249,7 @@ class _Variables:
         names = [variable.name for variable in variables]
         if len({*names}) < len(names):
             raise UnsuitableEntriesError(
-                f"{names[-1]} is a variable that reads an entry: name another one"
+                f"{names[-1]} is a variable that reads an entry: choose another name"
             )
         entry = _URIS.get(self._client.name)
         source = self._key(entry) if entry else None
@@ -300,14 +300,14 @@ class _Variables:
         _, query, parameters = uri.partition("?")
         if not query:
             raise UnsuitableEntriesError(
-                f"entry {key!r} of the binding has no query, to which {added[0]} could be added: "
-                "have the service end it in ?sslmode=verify-full, or use libpq"
+                f"entry {key!r} of the binding has no query to which {added[0]} could be added:"
+                " let the service write a URI that ends in ?sslmode=verify-full, or use libpq"
             )
         own = re.search(rf"(?:^|&)({'|'.join(added)})=", parameters)
         if own:
             raise UnsuitableEntriesError(
-                f"entry {key!r} of the binding has an {own[1]} of its own: remove the "
-                "annotation, or have the service leave it out"
+                f"entry {key!r} of the binding already has an {own[1]}: remove the annotation, or"
+                " let the service leave it out"
             )
 
     def _npgsql(self) -> list[ClientVariable]:
@@ -324,8 +324,8 @@ class _Variables:
             mode = _NPGSQL_MODES.get(self._text(key))
             if mode is None:
                 raise UnsuitableEntriesError(
-                    f"entry {key!r} of the binding is none of {', '.join(_NPGSQL_MODES)}: "
-                    "correct it"
+                    f"entry {key!r} of the binding is not one of {', '.join(_NPGSQL_MODES)}:"
+                    " correct it"
                 )
             parts.append(f"SSL Mode={mode}")
         for word, path in self._named(_NPGSQL_PATHS):
@@ -370,6 +370,6 @@ def _quoted(text: str, value: str, what: str) -> str:
         if mark not in value:
             return f"{mark}{text}{mark}"
     raise UnsuitableEntriesError(
-        f"{what} has both kinds of quotes, so that no connection string of npgsql can have its "
-        "value by reference: choose another value"
+        f"{what} contains both kinds of quotes, so no connection string of npgsql can refer to"
+        " its value: choose another value"
     )

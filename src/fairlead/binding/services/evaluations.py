@@ -28,8 +28,8 @@ class Evaluations:
         self._give_way = give_way
         self._budget = Budget(
             bounds.VALUES,
-            f"the definitions of the binding look at more than {bounds.VALUES:,} values together;"
-            " have fewer of them filter or descend, or shorten the lists that they go through",
+            f"the definitions of the binding read more than {bounds.VALUES:,} values together;"
+            " filter and descend in fewer of them, or shorten the lists that they go through",
         )
         self._values: dict[tuple[str, ...], list[Any] | JSONPathError] = {}
         self._decoded: dict[tuple[str, ...], dict[str, bytes]] = {}

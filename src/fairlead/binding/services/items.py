@@ -83,7 +83,7 @@ def decode_data(secret: JSON) -> dict[str, bytes]:
     meta = secret["metadata"]
     place = f"Secret {meta.get('namespace', '')}/{meta['name']}"
     if not isinstance(data, dict):
-        raise ValueError(f"data of {place} is no object")  # noqa: TRY004 (of what a user wrote)
+        raise ValueError(f"data of {place} is not an object")  # noqa: TRY004 (of what a user wrote)
     for name in sorted(data):
         value = "" if data[name] is None else data[name]
         try:
@@ -119,9 +119,8 @@ def merge(items: Iterable[Item]) -> dict[str, bytes]:
         size += len(content[name])
         if size > bounds.SECRET_BYTES:
             raise ValueError(
-                f"the binding's entries have more than {bounds.SECRET_BYTES} bytes together, "
-                "which is what a Secret holds: bind fewer services at once, or entries with a "
-                "mapping"
+                f"the binding's entries have more than {bounds.SECRET_BYTES} bytes together, the"
+                " limit of a Secret: bind fewer services at once, or entries with a mapping"
             )
     return content
 

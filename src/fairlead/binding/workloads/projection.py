@@ -164,8 +164,8 @@ class Projection:
         """
         if name in self.workload.claims:
             raise InTheWayError(
-                f"{self.workload} has a volume {name} of .spec.volumeClaimTemplates, which pods "
-                "would mount in its place: give the binding another spec.name"
+                f"{self.workload} has a volume {name} of .spec.volumeClaimTemplates, which Pods"
+                " would mount instead of the binding: give the binding another spec.name"
             )
         volumes = self.workload.volumes()
         source: dict[str, Any] = {"secretName": secret}
@@ -354,10 +354,11 @@ class Projection:
         if not self.is_recorded:
             owner = self.workload.original.meta.controller()
             raise FixedError(
-                f"{self.workload} was created without this binding and cannot be changed any "
-                "more, since Kubernetes keeps the Pods of a Job and a Pod as they were created: "
+                f"{self.workload} was created without this binding and cannot be changed any"
+                " more, because Kubernetes changes neither Pods nor the Pods of Jobs after their"
+                " creation: "
                 + (
-                    f"bind {owner.kind} {owner.name}, which made it, or what controls that in turn"
+                    f"bind {owner.kind} {owner.name}, which created it, or the controller of that"
                     if owner
                     else "delete it and create it again, with the projector on for its kind "
                     "(fairlead manifests binding --project)"
@@ -434,9 +435,9 @@ class Projection:
             others = sorted(name for name in managers if not name.startswith(MANAGER))
             if others:
                 left.append(
-                    f"{self.workload} keeps {ROOT_VARIABLE} in {container}, which "
-                    f"{', '.join(others)} sets too: another value is taken by force alone, once "
-                    "(helm upgrade --force-conflicts)"
+                    f"{self.workload} keeps {ROOT_VARIABLE} in {container}, which"
+                    f" {', '.join(others)} sets too: to set another value, use force once (helm"
+                    " upgrade --force-conflicts)"
                 )
             else:
                 env[:] = [item for item in env if not _is_root(item)]
@@ -465,8 +466,8 @@ class Projection:
             return ""
         more = f" and {len(items) - bounds.NAMED} more" if len(items) > bounds.NAMED else ""
         return (
-            f"{self.workload} keeps {', '.join(items[: bounds.NAMED])}{more}, {why}: take away "
-            "what nothing needs any more"
+            f"{self.workload} keeps {', '.join(items[: bounds.NAMED])}{more}, {why}: remove what"
+            " nothing needs any more"
         )
 
     def _present(self) -> list[Container]:
@@ -513,7 +514,7 @@ class Projection:
                 return False
             if rivals:
                 place, remedy = what()
-                raise InTheWayError(f"{place} that is not this binding's: {remedy}")
+                raise InTheWayError(f"{place} that does not belong to this binding: {remedy}")
         if mine is None:
             items.append(body)
         else:
@@ -529,7 +530,9 @@ class Projection:
         leftover and yields.
         """
         if self._owner.rank > other.rank and await self._is_alive(other):
-            raise InTheWayError(f"{what} that is of {other}, which was created first: {remedy}")
+            raise InTheWayError(
+                f"{what} that belongs to {other}, which was created first: {remedy}"
+            )
         # All of the other's items go, with its record: its next pass finds the place taken, and
         # says so.
         holding = self._others.pop(other)
@@ -597,20 +600,21 @@ def mount_path(container: Container, directory: str, *, ours: bool = False) -> s
     # Only the kubelet resolves valueFrom.
     if root.get("valueFrom") is not None:
         raise ProjectionError(
-            f"{container} sets {ROOT_VARIABLE} with valueFrom, so "
-            "where to mount the binding is unknown; give the variable a literal value"
+            f"{container} sets {ROOT_VARIABLE} with valueFrom, so it is unknown where to mount"
+            " the binding; give the variable a literal value"
         )
     value = root.get("value")
     if not isinstance(value, str) or not value.startswith("/"):
         raise ProjectionError(
-            f"{container} sets {ROOT_VARIABLE} to what is no absolute path, so where programs "
-            "look for the binding is unknown; give it a literal value that begins with /"
+            f"{container} sets {ROOT_VARIABLE} to a value that is not an absolute path, so it is"
+            " unknown where programs look for the binding; give it a literal value that begins"
+            " with /"
         )
     # The kubelet expands $(NAME) in variables, but not in mount paths.
     if "$(" in value or "$$" in value:
         raise ProjectionError(
-            f"{container} sets {ROOT_VARIABLE} with other variables, or with $$, so where to "
-            "mount the binding is unknown; give the variable a literal value"
+            f"{container} sets {ROOT_VARIABLE} with other variables, or with $$, so it is unknown"
+            " where to mount the binding; give the variable a literal value"
         )
     path = posixpath.normpath(posixpath.join(value, directory))
     return f"/{path.lstrip('/')}"

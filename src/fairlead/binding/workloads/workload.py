@@ -85,9 +85,9 @@ class BindingEffort:
     def __init__(self, steps: int = bounds.STEPS) -> None:
         self.budget = Budget(
             steps,
-            "the workloads of the binding, with their containers and annotations, are too many "
-            "for one binding: have it select fewer of them, or look for annotations "
-            "projection.servicebinding.io/… that no binding wrote",
+            "the binding selects too many workloads, containers and annotations: select fewer"
+            " workloads, or look for annotations projection.servicebinding.io/… that no binding"
+            " wrote",
         )
 
     def spend(self, steps: int) -> None:

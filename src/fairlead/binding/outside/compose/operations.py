@@ -97,14 +97,14 @@ class ComposeOperations:
             # A mount above the directory is fine: files are mounted within it.
             if mount == path or mount.startswith(f"{path}/"):
                 raise InTheWayError(
-                    f"{container} mounts something at {mount} that is not this binding's: "
-                    "move that mount, or give the binding another spec.name"
+                    f"{container} mounts something at {mount} that does not belong to this"
+                    " binding: move that mount, or give the binding another spec.name"
                 )
         for other in container.others:
             if path in other.directories:
                 raise InTheWayError(
-                    f"{container} mounts something at {path} that is of {other.owner}, which "
-                    "comes first: give one of the two bindings another spec.name"
+                    f"{container} mounts something at {path} that belongs to {other.owner}, which"
+                    " comes first: give one of the two bindings another spec.name"
                 )
         container.put.directories[path] = self._content
         container.put.volumes[path] = volume
@@ -142,13 +142,14 @@ class ComposeOperations:
             )
         if name in container.service.environment:
             raise InTheWayError(
-                f"{container} has a variable {name} that is not this binding's: {OTHER_NAME}"
+                f"{container} has a variable {name} that does not belong to this binding:"
+                f" {OTHER_NAME}"
             )
         for other in container.others:
             if name in other.environment:
                 raise InTheWayError(
-                    f"{container} has a variable {name} that is of {other.owner}, which comes "
-                    f"first: {OTHER_NAME}"
+                    f"{container} has a variable {name} that belongs to {other.owner}, which"
+                    f" comes first: {OTHER_NAME}"
                 )
 
     async def whole(self, container: ComposeService, secret: str) -> None:
@@ -187,15 +188,15 @@ class ComposeOperations:
         # Compose replaces $NAME, and takes a variable without a value from the shell.
         if root is None or "$" in root or not root.startswith("/"):
             raise ProjectionError(
-                f"{workload} takes {ROOT_VARIABLE} from elsewhere or has a relative path there, "
-                "so where to mount the binding is unknown; give it an absolute path"
+                f"{workload} takes {ROOT_VARIABLE} from elsewhere or has a relative path there,"
+                " so it is unknown where to mount the binding; give it an absolute path"
             )
         return f"/{posixpath.normpath(root).lstrip('/')}"
 
     def _check_entries(self) -> None:
         for key in self._content:
             if not _KEY.fullmatch(key):
-                raise ProjectionError(f"entry {key!r} of the binding can be no name of a file")
+                raise ProjectionError(f"entry {key!r} of the binding cannot be the name of a file")
 
     def _value(self, key: str) -> str:
         try:
@@ -205,7 +206,8 @@ class ComposeOperations:
             text = "\0"
         if "\0" in text:
             raise ProjectionError(
-                f"entry {key!r} of the binding is no text, so no variable can have it: bind files"
+                f"entry {key!r} of the binding is not text, so it cannot be the value of a"
+                " variable: bind files"
             )
         return text
 

@@ -50,7 +50,7 @@ def override(
         for key in sorted(files[place]):
             secret = _secret(place, key)
             if secret in project.secrets:
-                raise DocumentError(f"secrets.{secret}: this name is needed for a binding")
+                raise DocumentError(f"secrets.{secret}: a binding needs this name")
             secrets[secret] = {"file": _literal(f"{folder}/{place}/{key}")}
     body = {"services": services, "secrets": secrets}
     return Override(

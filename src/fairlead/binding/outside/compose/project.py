@@ -59,7 +59,7 @@ def project(files: Iterable[Document]) -> Project:
 
 def _read(document: Document, service: ProjectService, field: str, body: Any) -> None:
     if not isinstance(body, dict):
-        raise _wrong(document, field, "a service is an object")
+        raise _wrong(document, field, "a service must be an object")
     service.labels |= {
         name: value or ""
         for name, value in _pairs(document, f"{field}.labels", body.get("labels"))
@@ -74,7 +74,7 @@ def _entries(document: Document, body: JSON, field: str) -> JSON:
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-        raise _wrong(document, field, "it is an object with names as keys")
+        raise _wrong(document, field, "it must be an object with names as keys")
     return value
 
 
@@ -83,16 +83,16 @@ def _pairs(document: Document, field: str, value: Any) -> Iterator[tuple[str, st
     if isinstance(value, dict):
         for name, item in value.items():
             if isinstance(item, dict | list):
-                raise _wrong(document, f"{field}.{name}", "it is a text, a number or null")
+                raise _wrong(document, f"{field}.{name}", "it must be a text, a number or null")
             yield str(name), _text(item)
     elif isinstance(value, list):
         for number, item in enumerate(value):
             if not isinstance(item, str):
-                raise _wrong(document, f"{field}[{number}]", "it is a text NAME=value")
+                raise _wrong(document, f"{field}[{number}]", "it must be a text NAME=value")
             name, sign, text = item.partition("=")
             yield name, text if sign else None
     elif value is not None:
-        raise _wrong(document, field, "it is an object or a list")
+        raise _wrong(document, field, "it must be an object or a list")
 
 
 def _text(value: Any) -> str | None:
@@ -106,7 +106,7 @@ def _mounts(document: Document, field: str, value: Any, folder: str) -> Iterator
     """Yield the target paths of volumes, tmpfs, secrets and configs in any form."""
     several = [value] if isinstance(value, str) else value or []
     if not isinstance(several, list):
-        raise _wrong(document, field, "it is a list")
+        raise _wrong(document, field, "it must be a list")
     for number, mount in enumerate(several):
         target: Any = None
         if isinstance(mount, str):
@@ -117,7 +117,7 @@ def _mounts(document: Document, field: str, value: Any, folder: str) -> Iterator
             # Without a target Compose mounts a secret or config under the name of its source.
             target = mount.get("target") or mount.get("source") or ""
         if not isinstance(target, str):
-            raise _wrong(document, f"{field}[{number}]", "it is a text or an object")
+            raise _wrong(document, f"{field}[{number}]", "it must be a text or an object")
         if target:
             # An absolute target stays as it is.
             yield posixpath.normpath(posixpath.join(folder, target))
