@@ -58,7 +58,7 @@ def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
         # The library says so of a key that a password protects.
         raise ValueError("the stored key is encrypted") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the stored key is no EC private key")  # noqa: TRY004
+        raise ValueError("the stored key is not an EC private key")  # noqa: TRY004
     return key
 
 

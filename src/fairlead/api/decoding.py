@@ -67,7 +67,7 @@ def _message(text: str) -> str:
     if match := _PATTERN.fullmatch(text):
         return f"it must match {match['pattern']}"
     if match := _VALUE.fullmatch(text):
-        return f"{match['value']} is not one of its values"
+        return f"{match['value']} is not an allowed value"
     return f"{text[:1].lower()}{text[1:]}"
 
 

@@ -40,7 +40,7 @@ def key_in(secret: Object) -> bytes:
         # key made.
         raise UnusableKeyError(
             f"key {_KEY} of Secret {secret.key} has {len(key)} bytes instead of {KEY_BYTES};"
-            " restore it from a backup, or delete the Secret to have a new one made"
+            " restore it from a backup, or delete the Secret to get a new one"
         )
     return key
 

@@ -23,7 +23,7 @@ class NestedTooDeeply(msgspec.ValidationError):
     """A JSON text is nested more deeply than the decoder can read."""
 
     def __init__(self) -> None:
-        super().__init__("it is nested too deeply to be read; take away what is below")
+        super().__init__("it is nested too deeply to be read; remove what is below")
 
 
 class Member(NamedTuple):

@@ -132,4 +132,4 @@ def _check_size(text: str | bytes, most: int) -> None:
             size = anchors.get(event.anchor, 0)
         open_[-1] += size
         if open_[-1] > most:
-            raise UnwelcomeYAMLError(f"has more than {most} values, with aliases written out")
+            raise UnwelcomeYAMLError(f"has more than {most} values when its aliases are expanded")

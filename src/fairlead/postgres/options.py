@@ -165,8 +165,8 @@ def _seconds(text: str | None, field: str, least: float) -> float | None:
     seconds = duration.total_seconds()
     if not least <= seconds <= _MOST_SECONDS:
         raise SettingError(
-            f"{field} {text} is out of range; {format_duration(timedelta(seconds=least))} is the"
-            " least, ten years the most"
+            f"{field} {text} is out of range; use at least"
+            f" {format_duration(timedelta(seconds=least))} and at most ten years"
         )
     return seconds
 
@@ -184,8 +184,7 @@ def check_host_pattern(pattern: str, field: str) -> None:
         ipaddress.ip_network(network)
     except ValueError:
         raise SettingError(
-            f"{field}: {pattern} is not a network; use for example 10.1.0.0/16, without bits of "
-            "hosts"
+            f"{field}: {pattern} is not a network; use for example 10.1.0.0/16, without host bits"
         ) from None
 
 

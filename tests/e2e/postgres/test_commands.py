@@ -145,7 +145,7 @@ async def test_an_import_is_a_manifest_that_can_be_planned(
     assert (code, out, one_line(err)) == (0, "", "1 access at 1 server: in sync")
     code, out, err = await world.run("import", "--server", "main", "--role", "postgres")
     assert (code, out) == (1, "")
-    assert one_line(err) == "skipped: role postgres: it is the administrator's own"
+    assert one_line(err) == "skipped: role postgres: it is the administrator itself"
 
 
 async def sql(postgres: EmbeddedPostgres, statement: LiteralString) -> None:

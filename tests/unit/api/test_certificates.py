@@ -71,7 +71,7 @@ def other() -> bytes:
 
 @pytest.mark.parametrize(
     ("pem", "why"),
-    [(encrypted(), "is encrypted"), (other(), "no EC private key"), (b"nonsense", r".")],
+    [(encrypted(), "is encrypted"), (other(), "not an EC private key"), (b"nonsense", r".")],
     ids=["encrypted", "rsa", "nonsense"],
 )
 def test_other_keys_are_refused(pem: bytes, why: str) -> None:

@@ -55,7 +55,7 @@ class Body(msgspec.Struct):
         ),
         pytest.param('"label":""', "spec.label: it must have at least 1 character", id="no-text"),
         pytest.param('"label":"b"', "spec.label: it must match '^a'", id="pattern"),
-        pytest.param('"mode":"No"', "spec.mode: 'No' is not one of its values", id="choice"),
+        pytest.param('"mode":"No"', "spec.mode: 'No' is not an allowed value", id="choice"),
         pytest.param(
             '"value":[]',
             "spec.value: it must be an integer or a string, not a list",

@@ -55,10 +55,13 @@ def test_another_file_is_none_of_kbind_v2(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({**BINDING, "kind": "Job", "apiVersion": "batch/v1"}, "Job acme (batch/v1) is no part"),
+        (
+            {**BINDING, "kind": "Job", "apiVersion": "batch/v1"},
+            "Job acme (batch/v1) does not belong",
+        ),
         ({**BINDING, "metadata": {}}, "a ClusterBinding in it has no metadata.name"),
-        ({**BINDING, "metadata": {"name": "a", "namespace": 1}}, "metadata.namespace is no text"),
-        ("text", "something that is no object"),
+        ({**BINDING, "metadata": {"name": "a", "namespace": 1}}, "metadata.namespace is not text"),
+        ("text", "something other than objects"),
         ({**BINDING, "spec": {}}, "ClusterBinding acme: "),
         (
             {**BINDING, "spec": {**BINDING["spec"], "api": []}},

@@ -252,8 +252,8 @@ BOMB = "a: &a [1]\nb: &b [*a, *a]\n"
         pytest.param(b"{", "^it is not valid YAML: .*line 2", id="cut off"),
         pytest.param(b"\xff\xfe{\x00", "is not UTF-8", id="UTF-16"),
         pytest.param(b"a: \x00", "unacceptable character", id="binary"),
-        pytest.param(b"[]", "no object", id="no object"),
-        pytest.param(b"hello", "no object", id="a word"),
+        pytest.param(b"[]", "not an object", id="not an object"),
+        pytest.param(b"hello", "not an object", id="a word"),
         pytest.param(b"[" * 100, "nested more than 64", id="deep"),
         pytest.param(b'{"a":' * 9000, "nested more than 64", id="deep and cut off"),
         pytest.param(BOMB.encode(), "aliases", id="aliases"),
@@ -277,7 +277,7 @@ BOMB = "a: &a [1]\nb: &b [*a, *a]\n"
         ),
         pytest.param(
             ASKING.replace("APIServiceExportRequest", "Other").encode(),
-            r"requests\[0\] is no APIServiceExportRequest.*'Other'",
+            r"requests\[0\] is not an APIServiceExportRequest.*'Other'",
             id="request of another kind",
         ),
     ],
@@ -309,7 +309,7 @@ def test_requests_are_read_as_a_person_keeps_them(text: str, names: list[str]) -
     [
         pytest.param("", "it is empty", id="empty"),
         pytest.param(ANSWER, "no APIServiceExportRequest", id="an answer"),
-        pytest.param("kind: List\nitems: [1]\n", "no object", id="list of numbers"),
+        pytest.param("kind: List\nitems: [1]\n", "not an object", id="list of numbers"),
         pytest.param(REQUEST.replace("spec:", "x:"), "spec", id="without spec"),
         pytest.param(
             REQUEST.replace("resources:", "resource:"),

@@ -416,7 +416,7 @@ def test_the_value_of_the_annotation(value: str, expected: DatabaseClient | None
             pytest.param(value, "it can be libpq, url, jdbc, npgsql", id=f"unknown: {value}")
             for value in ("pgx", "LIBPQ", " url", "url,jdbc", "=X")
         ),
-        pytest.param("libpq=X", "variables of its own names alone", id="libpq with a name"),
+        pytest.param("libpq=X", "reads only variables with its own names", id="libpq with a name"),
         *(
             pytest.param(f"url={name}", "give the name of a variable after =", id=f"name {name!r}")
             for name in ("", "1A", "A B", "A=B", "$(A)", "SERVICE_BINDING_ROOT", "A\n")

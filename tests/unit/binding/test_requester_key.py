@@ -79,7 +79,7 @@ async def test_a_key_is_made_once() -> None:
 @pytest.mark.parametrize(
     ("world", "text"),
     [
-        pytest.param(World(SHORT), "delete the Secret to have a new one made", id="unusable"),
+        pytest.param(World(SHORT), "delete the Secret to get a new one", id="unusable"),
         pytest.param(World(None, refused=True), "no answer", id="refused"),
     ],
 )

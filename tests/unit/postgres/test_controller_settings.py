@@ -174,14 +174,16 @@ def test_a_controller_lies_over_the_flags(given: ControllerSettings, changed: JS
     [
         pytest.param(postgres(syncedInterval="1h1h"), "", id="any-terms"),
         pytest.param(
-            postgres(syncedInterval="9s"), "syncedInterval 9s is out of range; 10s", id="too-often"
+            postgres(syncedInterval="9s"),
+            "syncedInterval 9s is out of range; use at least 10s",
+            id="too-often",
         ),
         pytest.param(
             postgres(pendingInterval="999999999h"), "pendingInterval .* out of range", id="never"
         ),
         pytest.param(
             postgres(passwordDefaults={"rotateEvery": "1s"}),
-            "passwordDefaults.rotateEvery 1s is out of range; 1m",
+            "passwordDefaults.rotateEvery 1s is out of range; use at least 1m",
             id="a-password-a-second",
         ),
         pytest.param(

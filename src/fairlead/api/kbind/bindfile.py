@@ -115,7 +115,7 @@ def _part(body: Any) -> str:
     """
     if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
         raise ValueError(  # noqa: TRY004  the file is wrong, not the program
-            "it has something that is no object with kind and metadata"
+            "it contains something other than objects with kind and metadata"
         )
     kind, version = str(body.get("kind", "")), body.get("apiVersion", "")
     name = body["metadata"].get("name")
@@ -123,7 +123,7 @@ def _part(body: Any) -> str:
         raise ValueError(f"a {kind} in it has no metadata.name")
     if not isinstance(body["metadata"].get("namespace", ""), str):
         raise ValueError(  # noqa: TRY004  as above
-            f"{kind} {name}: metadata.namespace is no text"
+            f"{kind} {name}: metadata.namespace is not text"
         )
     if version == API_VERSION and kind in _TYPES:
         _check(body, kind, name)
@@ -135,8 +135,8 @@ def _part(body: Any) -> str:
     if version == f"{RBAC_GROUP}/v1" and kind in _ROLES:
         return "roles"
     raise ValueError(
-        f"{kind} {name} ({version}) is no part of a file that binds: apply it by itself, once you "
-        "have read it"
+        f"{kind} {name} ({version}) does not belong in a file that binds: read it, and apply it"
+        " separately"
     )
 
 
@@ -151,4 +151,7 @@ def _check(body: JSON, kind: str, name: str) -> None:
         raise ValueError(f"{kind} {name}: {field_message(error)}") from None
     namespaced = kind == BINDINGS.kind
     if namespaced and not body["metadata"].get("namespace"):
-        raise ValueError(f"{kind} {name} has no metadata.namespace: its objects are in one")
+        raise ValueError(
+            f"{kind} {name} has no metadata.namespace: set it, as objects of this kind are in a"
+            " namespace"
+        )

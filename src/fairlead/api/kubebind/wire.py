@@ -170,7 +170,7 @@ _MAX_DEPTH = 64
 _MISTAKES = {
     "Config": "it is a kubeconfig, and an invitation has one in it",
     "Secret": (
-        "an answer lies base64-encoded in a Secret: kubectl get secret NAME "
+        "an answer is base64-encoded in a Secret: kubectl get secret NAME "
         "-o jsonpath='{.data.binding-response}' | base64 -d"
     ),
     "APIServiceExportRequest": "it is what an invitation asks for: give it with --request",
@@ -194,7 +194,9 @@ def decode_binding_response(data: bytes) -> BindingResponse:
         kind = (request.api_version, request.kind)
         if kind != (API_VERSION, _REQUEST):
             received = f"kind {request.kind!r}, apiVersion {request.api_version!r}"
-            raise ValueError(f"requests[{index}] is no {_REQUEST} of {API_VERSION}: {received}")
+            raise ValueError(
+                f"requests[{index}] is not an {_REQUEST} of {API_VERSION}: {received}"
+            )
     return response
 
 
@@ -266,7 +268,7 @@ def _check_kind(document: Any, kinds: Sequence[str]) -> None:
     what = " or ".join(kinds)
     if not isinstance(document, dict):
         raise ValueError(  # noqa: TRY004  the file is wrong, not the program
-            f"no {what}: it is no object with apiVersion and kind"
+            f"no {what}: it is not an object with apiVersion and kind"
         )
     kind, version = document.get("kind", ""), document.get("apiVersion", "")
     if kind in kinds and version == API_VERSION:

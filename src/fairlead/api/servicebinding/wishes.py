@@ -81,8 +81,8 @@ def _client(value: str) -> DatabaseClient | None:
         )
     if named and name not in NAMED_CLIENTS:
         raise ValueError(
-            f"annotation {CLIENT_ANNOTATION} is {value!r}: {name} reads variables of its own "
-            f"names alone; write {name}, or url=NAME for a variable of another name"
+            f"annotation {CLIENT_ANNOTATION} is {value!r}: {name} reads only variables with its"
+            f" own names; write {name}, or url=NAME for a variable of another name"
         )
     if named and (not _VARIABLE.fullmatch(variable) or variable == ROOT_VARIABLE):
         raise ValueError(

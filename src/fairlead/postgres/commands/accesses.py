@@ -138,7 +138,9 @@ async def _as_applied(around: Surroundings, access: PostgresAccess) -> Given:
     try:
         obj = await get_access(around.client, key.name, key.namespace)
     except Forbidden:
-        around.notes.append(f"you may not read PostgresAccess {key}: it is taken for a new one")
+        around.notes.append(
+            f"you may not read PostgresAccess {key}: the command takes it for a new one"
+        )
         obj = None
     given = Given(str(key), access)
     if obj is None:

@@ -176,14 +176,14 @@ class _Auditing:
         self._drift: dict[str, list[PlannedStatement]] = {}
         self._problems: dict[str, list[str]] = {}
         if everybody.cut:
-            around.notes.append(f"only the first {len(everybody.roles)} roles are looked at")
+            around.notes.append(f"the command checks only the first {len(everybody.roles)} roles")
 
     async def read(self, sessions: Sessions, database: Database) -> None:
         """Read the ACL of a database, and its objects where it takes connections."""
         self._shared(database)
         if not database.connectable:
             self._around.notes.append(
-                f"database {database.name} takes no connections, and is not looked into"
+                f"database {database.name} takes no connections, so the command does not check it"
             )
             return
         try:
@@ -193,12 +193,12 @@ class _Auditing:
             what = f"read the catalogs of database {database.name}"
             problem = explain(error, what, self._everybody.server.admin)
             self._around.notes.append(
-                f"database {database.name} is not looked into: {problem.message}"
+                f"the command cannot check database {database.name}: {problem.message}"
             )
             return
         if holdings.cut:
             self._around.notes.append(
-                f"database {database.name} has more different ACLs than are looked at"
+                f"database {database.name} has more different ACLs than the command checks"
             )
         self._inside(database.name, holdings.rows)
 
@@ -287,7 +287,7 @@ class _Auditing:
         """Return the audit of the wanted roles, or of all where none is named."""
         everybody = self._everybody
         for name in sorted(names - everybody.roles.keys()):
-            self._around.notes.append(f"there is no role {name} that may log in or is claimed")
+            self._around.notes.append(f"no role {name} may log in or has a claim")
         others = sum(
             bool(self._asker(role)) and not self._holds(role)
             for role in everybody.roles.values()

@@ -209,13 +209,13 @@ class _Explaining:
         except AccessError as error:
             if error.reason == "ConnectionSecretForbidden":
                 self._around.notes.append(
-                    f"{error.message}: what the server has is told by the status alone"
+                    f"{error.message}: what follows about the server comes from the status only"
                 )
                 return
             self._learn(_failed(step_of(error.reason), error))
             return
         except ApiError as error:
-            self._around.notes.append(f"{error.message}: what is told is by the status alone")
+            self._around.notes.append(f"{error.message}: what follows comes from the status only")
             return
         self._say("policy", "ok", "the settings and the server's profile allow it")
 
@@ -254,7 +254,9 @@ class _Explaining:
         name = access.spec.generated_secret
         if login.keeps_password:
             self._say(
-                "Secret", "ok", "there is none, for the role keeps a password that cannot be read"
+                "Secret",
+                "ok",
+                "there is none, because the role keeps a password that cannot be read",
             )
         elif not login.there:
             self._say("Secret", "waiting", f"Secret {name} is not there yet")
@@ -346,7 +348,7 @@ class _Explaining:
         elif open_:
             message = f"role {username} differs: {_count(len(open_), 'statement')} to run"
         else:
-            message = f"role {username} is as asked for"
+            message = f"role {username} matches the spec"
         differs = role is None or bool(open_)
         self._say("role", "waiting" if differs else "ok", message)
 
@@ -448,8 +450,8 @@ class _Explaining:
         if access.metadata.deleting and failure is not None and failure.name == "server":
             name = f"postgresaccess {access.metadata.name} -n {access.metadata.namespace}"
             return (
-                "have the server answer; or give the role up, which stays then: kubectl annotate"
-                f" {name} {ABANDON_ANNOTATION}=true"
+                "make the server reachable; or give up the role, which then stays: kubectl"
+                f" annotate {name} {ABANDON_ANNOTATION}=true"
             )
         if reason == "ApprovalPending" and access.status.plan is not None:
             name = f"postgresaccess {access.metadata.name} -n {access.metadata.namespace}"
@@ -513,7 +515,7 @@ async def role_link(
     except ConsumerClusterError as error:
         return provided_role_link(obj, None), [str(error)]
     except (AccessError, ClientError) as error:
-        note = f"what is told of {obj.kind} {obj.key} is by its status alone: {error}"
+        note = f"what follows about {obj.kind} {obj.key} comes from its status only: {error}"
         return role_by_status(obj), [note]
     state: State = "failed" if any(one.state == "failed" for one in explained.steps) else "waiting"
     # ``explain`` has read the object anew, and ``obj`` may be older.

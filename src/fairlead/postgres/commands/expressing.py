@@ -180,7 +180,7 @@ class _Objects:
                 said[atom] = tuple(sorted(names))
             else:
                 what = f"{atom[0]} on future {self._on.lower()} of {listed(sorted(names))}"
-                expressed.left.append(f"{what} in schema {self._schema}, and not on all there are")
+                expressed.left.append(f"{what} in schema {self._schema}, but not on all of them")
         return said
 
     def _named(
@@ -301,7 +301,9 @@ def _chunks(names: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
 def grants_problem(grants: Sequence[Grant]) -> str:
     """Return the reason for which spec.grants would be refused, "" where it is valid."""
     if len(grants) > bounds.GRANTS:
-        return f"its grants have {len(grants)} items, and spec.grants takes {bounds.GRANTS}"
+        return (
+            f"its grants have {len(grants)} items, but the limit of spec.grants is {bounds.GRANTS}"
+        )
     try:
         check_grants(grants)
     except AccessError as error:
@@ -322,7 +324,7 @@ def attributes_of(role: RoleFacts) -> tuple[Attributes | None, str]:
         or len(attributes.config) > _MAX_SETTINGS
         or any(len(value) > bounds.SETTING_CHARACTERS for value in attributes.config.values())
     ):
-        return None, "it has more parameters, or longer ones, than spec.attributes takes"
+        return None, "it has more parameters, or longer ones, than spec.attributes allows"
     try:
         check_attributes(attributes)
     except AccessError as error:

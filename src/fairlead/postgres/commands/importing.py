@@ -125,8 +125,9 @@ class _Importing:
         except Forbidden:
             self._objects = None
             self._around.notes.append(
-                "you may not list the PostgresAccesses of all namespaces: roles that an import has"
-                " claimed before are taken for theirs, and a manifest may have the name of one"
+                "you may not list the PostgresAccesses of all namespaces: the command takes"
+                " roles that an import claimed before for theirs, and a manifest may get the"
+                " name of an existing one"
             )
             return
         self._objects = {self._around.claim(one.meta).object for one in objects}
@@ -137,7 +138,7 @@ class _Importing:
         async with self._sessions.working("read the catalogs") as session:
             logins, more = await read_logins(session)
             if more and not names:
-                self._around.notes.append(f"only the first {len(logins)} roles are looked at")
+                self._around.notes.append(f"the command checks only the first {len(logins)} roles")
             snapshot = await read_snapshot(session, names or logins, "")
             # The first snapshot tells which of our groups the roles are in; the second one holds
             # the privileges of these groups, which are the roles' too.
@@ -171,7 +172,7 @@ class _Importing:
         except AccessError as error:
             why = error.message.removeprefix("spec.username ")
         if role.name == snapshot.server.admin:
-            why = "it is the administrator's own"
+            why = "it is the administrator itself"
         elif role.powers:
             why = f"it has {', '.join(sorted(role.powers))}"
         elif not role.login:
@@ -199,7 +200,9 @@ class _Importing:
                 of_database.setdefault(name, []).append(source.oid)
         for name, oids in sorted(of_database.items()):
             if not snapshot.databases[name].connectable:
-                self._around.notes.append(f"database {name} takes no connections, and is not read")
+                self._around.notes.append(
+                    f"database {name} takes no connections, so the command does not read it"
+                )
                 continue
             try:
                 async with self._sessions.use(name) as session:
@@ -232,7 +235,9 @@ class _Importing:
             self._skip(role.name, problem)
             return
         if left:
-            comments += ["What follows cannot be said by grants. grantsPolicy Additive leaves it:"]
+            comments += [
+                "spec.grants cannot express the following; grantsPolicy Additive keeps it:"
+            ]
             comments += [f"  {one}" for one in left]
         attributes, why = attributes_of(role)
         if why:
@@ -329,7 +334,7 @@ class _Importing:
         """Return the manifests, with a note where the operator does not adopt roles yet."""
         if self._accesses.keys() - self._claimed and not self._around.settings.allow_adoption:
             self._around.notes.append(
-                "the operator adopts no role without a claim as long as its Controller has not"
+                "the operator adopts no role without a claim unless its Controller has"
                 " spec.settings.postgres.allowAdoption: true"
             )
         return ImportReport(

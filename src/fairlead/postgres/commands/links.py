@@ -39,7 +39,7 @@ def readiness(access: PostgresAccess) -> tuple[bool, str, str]:
     # A condition of an earlier generation is about another spec.
     if access.status.observed_generation != meta.generation:
         if access.spec.suspend:
-            return False, "Unseen", "spec.suspend is set, and the spec has changed otherwise too"
+            return False, "Unseen", "spec.suspend is set, and other fields changed too"
         return False, "Unseen", "the operator has not looked at it since it was changed"
     reason, message = finer(ready.reason, ready.message)
     return ready.status == "True" and not meta.deleting, reason, message

@@ -286,7 +286,10 @@ def idle(desired: Desired) -> str:
     """Return why an access is not planned: deletion, suspension or expiry; "" where it is."""
     spec = desired.access.spec
     if desired.deleting:
-        return f"it is being deleted; its role goes as spec.cleanupPolicy {spec.cleanup_policy}"
+        return (
+            "it is being deleted; what happens to its role depends on spec.cleanupPolicy"
+            f" {spec.cleanup_policy}"
+        )
     if spec.suspend:
         return "spec.suspend is set"
     if desired.expired:
@@ -319,10 +322,7 @@ def _without_rivals(
             # The first one wins, as on the server; ``in_cluster`` returns the oldest first.
             taken = [name for name in names if winners.setdefault(name, first.name) != first.name]
             if taken:
-                message = (
-                    f"role {taken[0]} is asked for by {winners[taken[0]]} too, which was there"
-                    " first"
-                )
+                message = f"{winners[taken[0]]} asks for role {taken[0]} too, and came first"
                 fail(first.name, refusal("UsernameConflict", message))
                 continue
         left.append((batch, planned))

@@ -72,8 +72,9 @@ class ConsumerClusterError(ClientError):
 
     def __init__(self, bringer: str = "kube-bind") -> None:
         super().__init__(
-            f"{bringer} brings {POSTGRESACCESSES.kind} to this cluster, which is a consumer's:"
-            f" operator and servers are its provider's. Here {ANSWERS} tells how an access stands"
+            f"{bringer} brings {POSTGRESACCESSES.kind} to this cluster, so this is a consumer's"
+            f" cluster: operator and servers are at its provider. Here {ANSWERS} shows how an"
+            " access stands"
         )
 
 
@@ -121,8 +122,8 @@ class Surroundings:
             settings = in_force(settings, in_charge(objects))
         except Forbidden:
             notes.append(
-                f"you may not list Controllers in namespace {namespace}: the settings that they"
-                " have are taken for the defaults"
+                f"you may not list Controllers in namespace {namespace}: the command uses the"
+                " default settings instead of theirs"
             )
         except NotInstalledError as error:
             if binding is not None:
@@ -158,8 +159,8 @@ class Surroundings:
             return ""
         if not self.knows_claims:
             self.notes.append(
-                "the installation or its key is not known: the grants of"
-                f" {desired.access.metadata.key}, which a group has, are not compared"
+                "the installation or its key is unknown: the command does not compare the grants"
+                f" of {desired.access.metadata.key}, which a group holds"
             )
             return None
         return scope_of(desired.owner, self._key)
@@ -173,7 +174,8 @@ class Surroundings:
         if not self.installation:
             raise invalid(
                 "KeyInvalid",
-                "which cluster this is cannot be read: get the right to get Namespace kube-system",
+                "the command cannot read which cluster this is: get the right to get Namespace"
+                " kube-system",
             )
         if self._key:
             return
@@ -182,8 +184,8 @@ class Surroundings:
         except ApiError as error:
             raise invalid(
                 "KeyInvalid",
-                f"Secret {self.settings.namespace}/{KEY_SECRET} cannot be made, which claims are"
-                f" written with: {error.message}",
+                f"cannot create Secret {self.settings.namespace}/{KEY_SECRET}, which claims need:"
+                f" {error.message}",
             ) from None
 
     @property
@@ -225,7 +227,9 @@ class Surroundings:
                 raise
             if error.reason == "SecretForbidden":
                 key = desired.access.metadata.key
-                self.notes.append(f"{error.message}: the password of {key} is not compared")
+                self.notes.append(
+                    f"{error.message}: the command does not compare the password of {key}"
+                )
         except ApiError:
             if "*" not in blind:
                 raise

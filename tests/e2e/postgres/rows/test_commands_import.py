@@ -384,7 +384,7 @@ async def test_roles_that_cannot_be_adopted_are_skipped_and_said_why(team: Team)
     assert why[claimed] == "a PostgresAccess of this cluster claims it already"
     assert why[mighty] == "it has CREATEROLE"
     admin = team.administrator.username
-    assert why[admin] == "it is the administrator's own"
+    assert why[admin] == "it is the administrator itself"
     assert "SUPERUSER" in why["postgres"] or admin == "postgres"
     assert {claimed, mighty, admin}.isdisjoint(one.role for one in report.accesses)
     assert any("allowAdoption" in note for note in report.notes) or not report.accesses

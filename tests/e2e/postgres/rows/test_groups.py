@@ -304,7 +304,7 @@ async def test_plans_audits_and_approvals(team: Team) -> None:
     body_of = await team.client.get(POSTGRESACCESSES, one, team.namespace)
     blind = await plan(look, [given_of(body_of)])
     assert statements(blind) == []
-    assert any("not compared" in note for note in blind.notes)
+    assert any("does not compare" in note for note in blind.notes)
     assert blind.exit_code != FAILED
 
 

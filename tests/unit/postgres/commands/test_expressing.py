@@ -153,7 +153,7 @@ def test_a_grant_asks_for_usage_where_the_role_has_it(schema: HeldObjects, asks:
     [
         pytest.param(
             [held("table", "a"), held("future table", "maker", owner=11, to=[SELECT])],
-            "SELECT on future tables of maker in schema s, and not on all there are",
+            "SELECT on future tables of maker in schema s, but not on all of them",
             id="in-future-alone",
         ),
         pytest.param(
@@ -191,7 +191,9 @@ def test_more_grants_than_a_spec_takes() -> None:
         held("schema", f"s{n}", schema=f"s{n}", to=[(ROLE, "USAGE", False)]) for n in range(65)
     ]
     found = express(ROLE, "d", {}, rows)
-    assert f"have 65 items, and spec.grants takes {bounds.GRANTS}" in grants_problem(found.grants)
+    assert f"have 65 items, but the limit of spec.grants is {bounds.GRANTS}" in grants_problem(
+        found.grants
+    )
 
 
 def test_attributes() -> None:

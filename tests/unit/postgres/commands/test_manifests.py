@@ -64,7 +64,9 @@ kind: Secret
         pytest.param("\x01", "it is not valid YAML", id="binary"),
         pytest.param(ONE.replace("{name: shop, uid: forged}", "[]"), "name is missing", id="meta"),
         pytest.param(
-            ONE.replace("shop}", "1}").replace("SELECT", "FLY"), "'FLY' is not one of", id="enum"
+            ONE.replace("shop}", "1}").replace("SELECT", "FLY"),
+            "'FLY' is not an allowed",
+            id="enum",
         ),
         pytest.param(
             ONE.replace("grants:", "grant:"),

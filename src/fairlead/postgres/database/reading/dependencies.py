@@ -331,7 +331,7 @@ def keeps_subscription(name: str, database: str) -> AccessError:
     return AccessError(
         "OwnsObjects",
         f"only superusers may own {owned} in database {database} before PostgreSQL 16, and"
-        " cleanupPolicy Orphan drops nothing; drop it by hand",
+        " cleanupPolicy Orphan drops nothing",
         blockers=[(database, [owned])],
     )
 
@@ -354,7 +354,7 @@ def runs_as_owner(username: str, database: str, owner: str, objects: Sequence[st
     return AccessError(
         "OwnsObjects",
         f"role {username} owns {_some(objects)} in database {database}, which would run with the"
-        f" rights of the database's owner {owner}; set spec.orphanTo to another role",
+        f" rights of the database's owner {owner}, and spec.orphanTo names no other role",
         blockers=[(database, objects)],
     )
 
