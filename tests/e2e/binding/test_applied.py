@@ -91,7 +91,7 @@ async def test_who_applies_an_atomic_list_without_us_is_named_and_not_fought(
                 await applied(team, RIGS)
                 said = await _answered(team)
         assert bounds.FIGHT_WRITES <= rounds <= 2 * bounds.FIGHT_WRITES
-        assert "it is sync, which applies it: " in said["message"]
+        assert "it is sync, which applies the object: " in said["message"]
         assert "x-kubernetes-list-type: map" in said["message"]
         generation = (await applied(team, RIGS))["metadata"]["generation"]
         await team.delete(SERVICEBINDINGS, "rig")

@@ -117,6 +117,6 @@ async def test_a_root_that_the_chart_sets_too_stays_the_charts(
         await team.when(SERVICEBINDINGS, "db", lambda body: not body)
         left = (await admin.get(DEPLOYMENTS, "web", team.namespace)).to_dict()
         assert (root(left), mounts(left)) == ("/bindings", [])
-        text = "which helm sets too: another value is taken by force alone, once"
+        text = "which helm sets too: to set another value, use force once"
         await eventually(is_said, team, text)
         await helm.does("upgrade", *web, "--set", "root=/opt/bound", "--force-conflicts")
