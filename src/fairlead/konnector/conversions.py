@@ -121,7 +121,7 @@ def refused_webhook(url: str, networks: Sequence[Network] = ()) -> str:
         return f"it is longer than {MOST_URL} characters"
     match = _URL.fullmatch(url)
     if match is None:
-        return "it is no https URL of a host alone, without user, query and fragment"
+        return "it has to be an https URL with a host, and without user, query and fragment"
     name = match["host"].strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return f"{name} is loopback"
@@ -159,9 +159,10 @@ def consequences(item: GroupResource, url: str) -> str:
     match = _URL.fullmatch(url) if len(url) <= MOST_URL else None
     host = match["host"] if match is not None else shown_url(url)
     return (
-        f"the provider converts {item.name} by webhook {shown_url(url)}: this cluster's API "
-        "server sends all its objects there and takes what comes back; while it does not answer, "
-        f"no namespace here can end. Host {host} is trusted, wherever it points to later"
+        f"the provider converts {item.name} with webhook {shown_url(url)}: this cluster's API "
+        "server sends all objects of this kind there and uses the replies; while the webhook "
+        f"does not answer, no namespace in this cluster can terminate. You trust host {host}, "
+        "whatever address its name has later"
     )
 
 
@@ -171,7 +172,7 @@ def acceptance(binding: str, url: str) -> str:
     if not why:
         return f"to agree, run `fairlead accept {binding} {ACCEPT_FLAG} {shown_url(url)}`"
     if refused_webhook(url, _EVERY_NETWORK):
-        return f"it cannot be accepted, for {why}: ask the provider for another URL"
+        return f"it cannot be accepted, since {why}: ask the provider for another URL"
     return (
         f"{why}: to agree, run `fairlead accept {binding} {ACCEPT_FLAG} {shown_url(url)} "
         f"{NETWORKS_FLAG} NETWORK`"
@@ -187,6 +188,6 @@ def adoption(binding: APIServiceBinding, conversion: ConversionWebhook) -> str:
     """Return the message about a webhook that a former version has installed."""
     name = binding.metadata.name
     return (
-        f"{consequences(conversion, conversion.url)}. It was installed by a former version of"
-        f" the konnector and counts as accepted; {withdrawal(name, conversion.url)} removes it"
+        f"{consequences(conversion, conversion.url)}. A former version of the konnector "
+        f"installed it, so it counts as accepted; {withdrawal(name, conversion.url)} removes it"
     )

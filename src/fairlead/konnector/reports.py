@@ -320,8 +320,8 @@ class Reports:
             return None
         number = "1 object" if len(rewritten) == 1 else f"{len(rewritten)} objects"
         message = (
-            f"others undo again and again what is written to {number}: {shown}; an Event of each "
-            "says where"
+            f"others undo the konnector's writes to {number} again and again: {shown}; an "
+            "Event of each says where"
         )
         return KubeBindCondition(
             OBJECTS_REWRITTEN, "True", reason=steps.WRITE_UNDONE, message=message
@@ -342,7 +342,7 @@ class Reports:
             if report.blocked():
                 objects = report.lasting()
                 texts.append(
-                    f"nothing can be written for {source}, {len(objects)} objects fail; "
+                    f"every write for {source} fails ({len(objects)} objects); "
                     f"{next(iter(objects.values())).message}"
                 )
         return "; ".join(texts)
@@ -397,6 +397,7 @@ def ungranted(export: Object | None) -> str:
     if granted is None or granted.status != "False":
         return ""
     return (
-        "the provider cannot give all the rights that are needed there: its administrator sees "
-        f"why in condition {PERMISSIONS_GRANTED} of APIServiceExport {export.meta.name}"
+        "the provider cannot grant the konnector all the rights that it needs there: the "
+        f"provider's administrator sees why in condition {PERMISSIONS_GRANTED} of "
+        f"APIServiceExport {export.meta.name}"
     )

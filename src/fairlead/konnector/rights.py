@@ -34,7 +34,7 @@ EDIT = [*CLAIM, "deletecollection"]
 
 
 ADMISSION_REMEDY = (
-    "The policy, webhook or quota that says so has to let the konnector's account through"
+    "The policy, webhook or quota that refuses this has to admit the konnector's account"
 )
 """Remedy for a write that admission in the consumer's cluster refuses, where no right helps."""
 
@@ -136,7 +136,8 @@ def _role(name: str, labels: Iterable[str], binding: str, rules: list[JSON]) -> 
             "labels": dict.fromkeys(labels, "true"),
             "annotations": {
                 "kubernetes.io/description": (
-                    f"Rights on what {APISERVICEBINDINGS.kind} {binding} of {API_VERSION} binds."
+                    f"Rights on the APIs that {APISERVICEBINDINGS.kind} {binding} of "
+                    f"{API_VERSION} binds."
                 )
             },
         },

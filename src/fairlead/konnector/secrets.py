@@ -101,6 +101,6 @@ def provider_config(kubeconfig: bytes) -> ClusterConfig:
     if not config.namespace:
         raise ConfigError(
             "the current context has no namespace: it must name the cluster namespace that the "
-            "provider has given"
+            "provider created for you"
         )
     return config

@@ -185,7 +185,7 @@ async def test_another_provider_does_not_take_a_connection_over(world: BindWorld
     given = ("--provider-kubeconfig", str(world.file), "--connection", "other")
     code, _, err = await world.run("bind", *given, "--api", world.api)
     assert code == 1
-    assert f"{world.api} is bound by Connection acme already" in err
+    assert f"Connection acme already binds {world.api}" in err
     assert await world.left() == WHOLE
 
 

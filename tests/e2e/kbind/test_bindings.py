@@ -399,7 +399,7 @@ async def test_f14_an_api_goes_to_one_connection_and_the_other_binding_is_refuse
     await ready.world.connect(kubeconfig, "second")
     await ready.bound.bind("more", ready.api, connection="second")
     key = Key("", "more")
-    text = f"bound by Connection {ready.bound.connection}"
+    text = f"Connection {ready.bound.connection} already binds"
     await ready.bound.says("Ready", "False", "ForeignCustomResourceDefinition", text, key=key)
     await ready.create()
     await ready.copied()
@@ -937,7 +937,7 @@ async def test_a_kind_without_status_here_is_told_and_does_not_back_off(kbind: K
     policy = {"pullPolicy": "None"}
     await kbind.connect(await bound.kubeconfig("widgets"), schema=policy)
     await bound.bind("all", api)
-    await bound.says("Synced", "True", text="has no subresource status")
+    await bound.says("Synced", "True", text="has no status subresource")
     await namespace(here, "shop")
     await here.create(resource, widget(resource, "a", "shop"))
     await when(there, resource, "a", "shop", until=bool)

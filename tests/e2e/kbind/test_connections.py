@@ -253,7 +253,7 @@ async def test_f13_rotated_credentials_are_used_once_they_work(kbind: KbindWorld
     await kbind.says("Ready", "True")
     # These may do nothing: the former ones go on.
     await kbind.rotate(await kbind.provider.kubeconfig("second", rules=[]))
-    body = await kbind.says("Connected", "True", text="the former one goes on")
+    body = await kbind.says("Connected", "True", text="it goes on with the former one")
     assert condition(body, "Ready")["status"] == "True"
     await kbind.provider.grant("second", RULES)
     await when(

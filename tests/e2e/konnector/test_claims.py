@@ -176,7 +176,7 @@ async def test_rights_that_the_provider_lacks_are_told_until_it_has_them(world: 
     link = await claiming(world, {"group": "", "resource": plural, "selector": selector})
     await world.consumer.create(world.widgets, world.widget())
     told = await link.condition("InformersSynced", lambda found: found.get("status") == "False")
-    assert "cannot give all the rights" in told["message"]
+    assert "cannot grant the konnector all the rights" in told["message"]
     assert "PermissionsGranted of APIServiceExport claims" in told["message"]
     await link.says(Ready="False", Connected="True")
     await create_all(world.provider, export_roles([kind], claims=[plural]))

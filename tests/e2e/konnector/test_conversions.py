@@ -45,7 +45,7 @@ from fairlead.konnector.commands.request import BindError
 from fairlead.konnector.commands.unbind import unbind
 
 
-DEAD = "does not answer as it should"
+DEAD = "does not answer correctly"
 
 
 class Webhook:

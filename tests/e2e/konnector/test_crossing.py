@@ -79,7 +79,7 @@ async def test_a_crd_crosses_whole(way: Crossing, sample: Sample) -> None:
     passage = await way.measure(sample)
     status = YES if sample.has_status else NONE
     assert (passage.steps, passage.lost) == ([YES, YES, status, YES, YES], [])
-    told = [line for line in passage.lines if line.startswith(f"no status of {sample.name}")]
+    told = [line for line in passage.lines if line.startswith(f"the status of {sample.name}")]
     assert len(told) == (0 if sample.has_status else 1)
 
 
@@ -210,7 +210,7 @@ async def test_a_name_that_another_crd_has_is_told_and_heals_by_itself(
     told = await link.condition("NamesTaken", bool)
     taken = f"{clash} is taken by CustomResourceDefinition papers.crossing.example.org"
     assert told["reason"] == "NamesNotAccepted"
-    assert f"{CERTIFICATES} is not established: {taken}. This ends by itself" in told["message"]
+    assert f"{CERTIFICATES} is not established: {taken}. To free the name" in told["message"]
     await link.condition("SchemaInSync", lambda one: one.get("reason") == "NamesNotAccepted")
     await removed(way, other)
     await binding
@@ -229,7 +229,7 @@ async def test_a_short_name_that_comes_later_and_is_taken_leaves_the_binding_rea
     patch = {"spec": {"names": {"shortNames": ["pp"]}}}
     await way.provider.merge_patch(CUSTOMRESOURCEDEFINITIONS, CERTIFICATES, "", patch)
     told = await link.condition("NamesTaken", bool)
-    assert f"{CERTIFICATES} is served without it: short name pp" in told["message"]
+    assert f"{CERTIFICATES} is served without this name: short name pp" in told["message"]
     await link.says(Ready="True", SchemaInSync="True")
     patch = {"spec": {"names": {"shortNames": []}}}
     await way.consumer.merge_patch(CUSTOMRESOURCEDEFINITIONS, other["metadata"]["name"], "", patch)

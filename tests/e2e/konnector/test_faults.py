@@ -106,7 +106,7 @@ async def test_a_provider_that_answers_to_no_change_is_told_until_it_does(
     await world.consumer.create(WIDGETS, widget())
     told = await link.condition("InformersSynced", fails)
     assert told["reason"] == "InformerSyncTimeout"
-    assert "has not answered to changes of Widget objects for 0.3 s or longer" in told["message"]
+    assert "has not answered writes of Widget objects for 0.3 s or longer" in told["message"]
     # It stays said while the change is tried again and again.
     seen = silent.tries
     async with asyncio.timeout(SECONDS):
@@ -133,8 +133,8 @@ async def test_what_fits_into_few_files_is_served_and_the_rest_is_told(world: Wo
         body["metadata"]["namespace"] = name
         await world.consumer.create(WIDGETS, body)
     told = await link.condition("InformersSynced", fails)
-    assert "namespaces are not watched" in told["message"]
-    assert "may have 24, 12 of them for all else; allow it " in told["message"]
+    assert "the konnector does not watch" in told["message"]
+    assert "may open 24, of which it keeps 12 for everything else; allow it " in told["message"]
     there = [await link.provider_namespace(name) for name in names]
     async with asyncio.timeout(SECONDS):
         while not (served := [one.meta.namespace for one in await copies(world)]):

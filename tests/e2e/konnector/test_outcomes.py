@@ -323,7 +323,7 @@ async def test_an_export_made_anew_brings_no_more_than_was_agreed_to(world: Worl
     told = await binding.says("Connected", "False", "Error", "APIServiceExportChanged")
     assert "gadgets.example.org" in told
     told = await binding.says("PermissionClaim", "False", "Warning", "ClaimRefused")
-    assert "bind again to agree" in told
+    assert "to accept the new ones, delete the binding" in told
     await export.says("ProviderInSync", "True")
     await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, GADGETS.group_resource)
 

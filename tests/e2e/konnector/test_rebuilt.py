@@ -334,7 +334,7 @@ async def test_copies_of_claimed_objects_are_held_as_well(
     await idle(0.3)
     assert (await world.provider.get(SECRETS, "blue-origin", there)).meta.uid == copy.meta.uid
     await client.create(world.widgets, world.widget())
-    await says(client, link, "none waits for its object")
+    await says(client, link, "no copy waits for its object")
     await client.delete(SECRETS, "blue-origin", "default")
     await says(client, link, "1 copy waits for its object (Secret default/blue-origin)")
     await bound(client, lost, copies=said)

@@ -161,8 +161,8 @@ async def test_an_object_that_lives_by_ratcheting_alone_is_told_what_to_do(
     told = await event(world.consumer, "default", "SyncFailed")
     for message in (told["message"], (await failing(link, 1))["message"]):
         assert "spec.colour: Unsupported value" in message
-        assert "a server validates all fields of a new object" in message
-        assert "change here what the server names" in message
+        assert "an API server validates all fields of a new object" in message
+        assert "change the fields that the server names" in message
     blue = {"spec": {"colour": "blue"}}
     await world.consumer.merge_patch(world.widgets, "red", "default", blue)
     await crossed(world, namespace, "red")

@@ -209,7 +209,7 @@ async def test_a_consumer_put_back_to_a_backup_of_itself_holds_what_is_younger(
         "widgets",
         until=lambda body: "1 copy waits" in condition(body, "CopiesHeld").get("message", ""),
     )
-    assert "was put back to a backup" in condition(body, "CopiesHeld")["message"]
+    assert "was restored from a backup" in condition(body, "CopiesHeld")["message"]
     await idle(0.3)
     assert await day.copies() == copies
     await day.bound(day.consumer, copies="keep")

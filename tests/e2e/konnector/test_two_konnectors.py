@@ -91,7 +91,7 @@ async def test_two_of_ours_say_so_until_one_of_them_ends(
     told = await link.condition("AnotherKonnector", bool)
     assert (told["status"], told["reason"]) == ("True", "SeveralKonnectors")
     assert "2 konnectors work with the provider's ClusterBinding" in told["message"]
-    assert "leave one of them running" in told["message"]
+    assert "stop all but one of them" in told["message"]
     seen = await event(world.consumer, "default", "SeveralKonnectors")
     assert seen["type"] == "Warning"
     await link.says(Ready="True", AnotherKonnector="True")

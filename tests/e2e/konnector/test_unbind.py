@@ -253,7 +253,7 @@ async def test_what_this_cluster_refuses_is_not_blamed_on_the_provider(
         )
         assert "Widget default/blue" in told["message"]
         assert "because this cluster refuses it" in told["message"]
-        assert "webhook or quota that says so has to let the konnector's" in told["message"]
+        assert "webhook or quota that refuses this has to admit the konnector's" in told["message"]
         assert ("without the provider" in told["message"]) is away
         assert "stays unreachable" not in told["message"]
         server.reviews["/freeze"] = keeping("APIServiceBinding")
@@ -302,8 +302,8 @@ async def test_an_object_that_others_keep_here_is_named_with_its_finalizers(worl
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
     await world.consumer.delete(APISERVICEBINDINGS, "widgets")
     told = await link.condition("Connected", lambda one: "blue" in one.get("message", ""))
-    assert "Widget default/blue is let go, and stays" in told["message"]
-    assert "finalizers example.org/hold, which" in told["message"]
+    assert "has let Widget default/blue go" in told["message"]
+    assert "finalizers example.org/hold remove" in told["message"]
     await gone(world.provider, WIDGETS, "blue", namespace)
     await world.consumer.merge_patch(
         WIDGETS, "blue", "default", {"metadata": {"finalizers": None}}

@@ -179,7 +179,7 @@ async def test_who_deletes_a_copy_again_and_again_is_told_by_its_marks(world: Wo
         await world.provider.delete(WIDGETS, "blue", there)
     told = await link.condition("ObjectsRewritten", lambda one: one.get("status"))
     assert (
-        f"Widget default/blue (who deletes its copy, which had label {instance}=shop)"
+        f"Widget default/blue (another writer deletes its copy, which had label {instance}=shop)"
         in (told["message"])
     )
     found = await event(world.consumer, "default", "CopyDeleted")

@@ -236,7 +236,7 @@ async def test_a_binding_without_a_lossless_version_writes_nothing_until_it_has_
     copy = (await provider.get(boxes.beta, "a", boxes.place)).meta.resource_version
     await boxes.world.one.start()
     told = await boxes.told("on the provider v1beta1 lacks .spec.size of v1", "in this cluster")
-    assert "objects and their copies stay as they are" in told
+    assert "does not write to objects and their copies" in told
 
     def repeated(body: JSON) -> bool:
         return condition(body, "ConsumerInSync").get("reason") == "FieldsLost"

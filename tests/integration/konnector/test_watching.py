@@ -205,8 +205,11 @@ async def test_namespaces_that_no_file_is_left_for_wait_and_say_so(cluster: Clus
     await until(lambda: set(watched.synced) == {"a", "b"} and neighbour.synced)
     assert not watched.collection.all_listed()
     (fault,) = watched.collection.faults()
-    assert "secrets of 1 of 3 namespaces are not watched" in fault.message
-    assert f"may have 4, 2 of them for all else; allow it {budget.needed}" in fault.message
+    assert "does not watch secrets in 1 of 3 namespaces" in fault.message
+    assert (
+        f"may open 4, of which it keeps 2 for everything else; allow it {budget.needed}"
+        in fault.message
+    )
     assert neighbour.collection.faults() == []
     watched.namespaces = frozenset({"b", "c"})
     watched.collection.mark()

@@ -318,7 +318,7 @@ def test_an_export_without_end_brings_no_crd() -> None:
     assert plan.writes == []
     told = connected(plan)
     assert told.reason == "ProviderObjectInvalid"
-    assert "has 65 resources, and no more than 64 are bound" in told.message
+    assert "has 65 resources, and a binding takes at most 64" in told.message
 
 
 def test_resources_that_were_added_later_are_not_followed() -> None:
@@ -541,7 +541,7 @@ def test_no_crd_is_written_that_takes_fields_from_objects(
     [
         pytest.param(None, "things.example.org is not bound", id="new"),
         pytest.param(
-            made_of(SEVERAL, "v1"), "objects and their copies stay as they are", id="old"
+            made_of(SEVERAL, "v1"), "does not write to objects and their copies", id="old"
         ),
     ],
 )
@@ -561,7 +561,10 @@ def test_what_the_provider_says_of_lost_fields_is_repeated() -> None:
     lost = {"type": "ExportsReady", "status": "False", "reason": "FieldsLost", "message": "of v1"}
     plan = reconcile(state(request=request(phase="Succeeded", conditions=[lost])))
     assert connected(plan).reason == "FieldsLost"
-    assert connected(plan).message == "nothing is written, since the provider says: of v1"
+    assert (
+        connected(plan).message
+        == "the konnector writes nothing, since the provider reports: of v1"
+    )
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_as_long_as_the_other_cluster_lives_its_copies_are_its_own(said: str) ->
     hold = ClusterHold(recorded="there", cluster="here", decision=said, rival=True)
     assert hold.holding == "Wait"
     assert hold.record(keeps=True) == "there"
-    assert "stop the one that shall not be" in hold.condition([]).message
+    assert "stop the wrong one" in hold.condition([]).message
     assert ClusterHold(recorded="here", cluster="here", rival=True).holding == ""
 
 
@@ -93,7 +93,7 @@ def test_the_record_is_read_of_the_export() -> None:
     ("waiting", "text"),
     [
         (None, "not counted yet"),
-        ([], "none waits for its object"),
+        ([], "no copy waits for its object"),
         (["Widget a"], "1 copy waits for its object (Widget a), "),
         (list("edcba"), "5 copies wait for their objects (a, b, c, and 2 more), "),
     ],
@@ -104,7 +104,7 @@ def test_the_condition_counts_and_says_what_to_do(waiting: list[str] | None, tex
     for part in ("uid there", "uid here", "--keep-copies", "--discard-copies", "Discard:there"):
         assert part in condition.message
     keeping = ClusterHold(recorded="there", cluster="here", decision="Keep").condition(waiting)
-    assert "being let go" in keeping.message
+    assert "keeps each of them" in keeping.message
 
 
 def copy(**metadata: Any) -> Object:

@@ -492,7 +492,9 @@ def test_conflict_is_in_the_objects_status_before_its_annotation_says_so() -> No
     assert step.optional
     own, condition = msgspec.json.decode(msgspec.json.encode(step.body["status"]["conditions"]))
     assert own == {"type": "Own"}
-    assert condition.pop("message").startswith("Thing shop/db on the provider was not made by a")
+    assert condition.pop("message").startswith(
+        "no konnector created Thing shop/db on the provider,"
+    )
     assert condition == {
         "type": "Synced",
         "status": "False",

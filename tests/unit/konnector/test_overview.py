@@ -745,12 +745,13 @@ def fought(*names: str, more: str = "") -> JSON:
         "ObjectsRewritten",
         "True",
         "WriteUndone",
-        f"others undo again and again what is written to {len(names)} objects: {told}; an Event",
+        f"others undo the konnector's writes to {len(names)} objects again and again: {told}; "
+        "an Event",
     )
 
 
 def undone(uid: str = "uid-a") -> Object:
-    message = "field manager busybody undoes what the konnector writes to its copy, again"
+    message = "field manager busybody undoes the konnector's writes to its copy again"
     body = {**warning(message, uid=uid), "reason": "WriteUndone"}
     body["metadata"] = {"name": "e", "creationTimestamp": HOUR_AGO}
     return object_from_dict(body)

@@ -210,7 +210,7 @@ def test_after_a_write_something_can_be_written(desk: Desk) -> None:
     desk.now += 1
     desk.fail("a", "b", error=FORBIDDEN)
     desk.last()
-    assert desk.reports.blocked("db").startswith("nothing can be written for things, 2 objects")
+    assert desk.reports.blocked("db").startswith("every write for things fails (2 objects)")
     desk.of().wrote()
     assert not desk.reports.blocked("db")
 

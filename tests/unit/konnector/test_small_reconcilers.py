@@ -263,7 +263,10 @@ def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
     ).condition
     assert condition is not None
     assert "the provider is down" in condition.message
-    assert "for 90 s (the konnector's --unbind-timeout) is given up" in condition.message
+    assert (
+        "for 90 s (the konnector's --unbind-timeout), the konnector stops waiting"
+        in condition.message
+    )
     assert "remove the finalizer kubebind.io/syncer from them" in condition.message
 
 
@@ -272,7 +275,7 @@ def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
     [
         pytest.param(
             Obstacles(lossy="fields would be lost"),
-            "fields would be lost. After 90 s (the konnector's --unbind-timeout) these objects",
+            "fields would be lost. After 90 s (the konnector's --unbind-timeout) the konnector",
             id="fields-lost",
         ),
         pytest.param(

@@ -189,11 +189,12 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             )
         else:
             message = (
-                f"{provider.kind} {provider.key} on the provider is the provider's own, or a copy "
-                "that has lost its annotations and of which nothing proves that it is this "
-                "object's, so this object is not synced: ask the provider to hand it over with "
-                f"annotation {ANNOTATION_CLUSTER_NAMESPACE}={self.cluster_namespace} or to remove "
-                "it, or rename this object"
+                f"{provider.kind} {provider.key} on the provider is the provider's own object, "
+                "or a copy that has lost its annotations, and nothing proves that it is the "
+                "copy of this object, so this object is not synced: ask the provider to hand "
+                "it over with annotation "
+                f"{ANNOTATION_CLUSTER_NAMESPACE}={self.cluster_namespace} or to remove it, or "
+                "rename this object"
             )
         return Refuse(FOREIGN_OBJECT, message)
 
@@ -321,7 +322,7 @@ def _without_namespace(pair: Pair, consumer: Object) -> Step:
     if pair.namespace_refusal:
         return Refuse(
             NAMESPACE_REFUSED,
-            f"the provider has no place for objects of namespace {consumer.meta.namespace}: "
-            f"{pair.namespace_refusal}",
+            "the provider has no namespace for objects of namespace "
+            f"{consumer.meta.namespace}: {pair.namespace_refusal}",
         )
     return Wait("provider namespace")

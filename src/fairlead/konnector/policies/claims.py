@@ -191,9 +191,9 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return Refuse(
             FOREIGN_OBJECT,
             f"{provider.kind} {provider.key} on the provider does not name its original, and "
-            "nothing proves that it is this object's: ask the provider to hand it over with "
-            f"annotation {ANNOTATION_CLUSTER_NAMESPACE}={self.cluster_namespace}, or to remove "
-            "it, or rename this object",
+            "nothing proves that it is the copy of this object: ask the provider to hand it "
+            f"over with annotation {ANNOTATION_CLUSTER_NAMESPACE}={self.cluster_namespace}, or "
+            "to remove it, or rename this object",
         )
 
     def _delete_provider(self, state: ClaimState, provider: Object) -> Step:
@@ -313,22 +313,22 @@ def _refuse_taken(consumer: Object, provider: Object) -> Step:
     if owner_of(consumer) == OWNER_PROVIDER:
         return Refuse(
             FOREIGN_OBJECT,
-            f"{consumer.kind} {consumer.key} is another provider's copy, so the one of this "
-            "provider cannot come: use another name for one of them",
+            f"{consumer.kind} {consumer.key} is a copy of another provider's object, so the "
+            "konnector cannot copy the object of this provider: rename one of them",
         )
     return Refuse(
         OWNER_UNKNOWN,
-        f"{consumer.kind} {consumer.key} exists on both sides and is no copy of the other: "
-        f"delete or rename this one, or ask the provider to remove {provider.key}",
+        f"{consumer.kind} {consumer.key} exists on both sides, and neither is a copy of the "
+        f"other: delete or rename this one, or ask the provider to remove {provider.key}",
     )
 
 
 def _refuse_unexpected(pair: Pair, provider: Object) -> Step:
     return Refuse(
         "ReservedNamespace",
-        f"{provider.kind} {provider.key} of the provider is not brought into namespace "
-        f"{pair.key.namespace}, which is the cluster's own: what comes there has to be named with "
-        "its namespace by the claim, or by a bound object in it",
+        f"{provider.kind} {provider.key} of the provider is not copied into namespace "
+        f"{pair.key.namespace}, which belongs to this cluster itself: the claim has to name "
+        "the object with its namespace, or a bound object in that namespace has to refer to it",
     )
 
 

@@ -134,21 +134,24 @@ class ClusterHold(msgspec.Struct, frozen=True, kw_only=True):
     def condition(self, waiting: Sequence[str] | None) -> KubeBindCondition:
         """Return the binding's condition; ``waiting`` are copies that wait, None while unknown."""
         ways = (
-            "being let go, so that each is taken up when its object returns"
+            "and the konnector keeps each of them until its object returns"
             if self.holding == "Keep"
-            else "and none of them is deleted. Restore the objects, then say what shall become of "
-            "copies that still wait: `fairlead bind -f INVITATION --keep-copies` keeps each until "
-            "its object returns, `--discard-copies` has them deleted; so does annotation "
-            f"{ANNOTATION_HELD_COPIES} of the binding, with {KEEP} or {discard(self._of)}"
+            else (
+                "and the konnector deletes none of them. Restore the objects, then decide "
+                "about the copies that still wait: `fairlead bind -f INVITATION --keep-copies` "
+                "keeps each until its object returns, `--discard-copies` deletes them; "
+                f"annotation {ANNOTATION_HELD_COPIES} of the binding does the same, with value "
+                f"{KEEP} or {discard(self._of)}"
+            )
         )
-        whose = f"for another cluster (uid {self.recorded}) than this one (uid {self.cluster})"
+        whose = f"for another cluster (uid {self.recorded}), not for this one (uid {self.cluster})"
         if self.recorded in {"", self.cluster, before(self.cluster)}:
-            whose = f"before this cluster (uid {self.cluster}) was put back to a backup"
+            whose = f"before this cluster (uid {self.cluster}) was restored from a backup"
         if self.holding == "Wait":
             ways = (
-                "and nothing is written there for this cluster, since another konnector is at "
-                "work with the same invitation: stop the one that shall not be (see condition "
-                "AnotherKonnector), or bind this cluster with an invitation of its own"
+                "and this cluster's konnector writes nothing there, since another konnector "
+                "works with the same invitation: stop the wrong one (see condition "
+                "AnotherKonnector), or bind this cluster with its own invitation"
             )
         message = f"the copies on the provider were made {whose}; {_count(waiting)}, {ways}"
         return KubeBindCondition(COPIES_HELD, "True", reason=CLUSTER_CHANGED, message=message)
@@ -156,9 +159,9 @@ class ClusterHold(msgspec.Struct, frozen=True, kw_only=True):
 
 def _count(waiting: Sequence[str] | None) -> str:
     if waiting is None:
-        return "those that wait for their objects are not counted yet"
+        return "the copies that wait for their objects are not counted yet"
     if not waiting:
-        return "none waits for its object at the moment"
+        return "no copy waits for its object at the moment"
     shown = sorted(waiting)[:_SHOWN]
     more = [f"and {len(waiting) - _SHOWN} more"] if len(waiting) > _SHOWN else []
     number = (
@@ -173,8 +176,9 @@ def withheld(step: Step, pair: Pair, holding: Holding) -> Step:
     if holding == "Wait" and _writes_there(step):
         return Refuse(
             COPY_HELD,
-            "nothing is written on the provider for this object, since another cluster with the "
-            "same invitation is at work: see condition CopiesHeld of the APIServiceBinding",
+            "the konnector writes nothing on the provider for this object, since another "
+            "cluster uses the same invitation: see condition CopiesHeld of the "
+            "APIServiceBinding",
         )
     if not holding or copy is None or not isinstance(step, Delete) or step.side != "provider":
         return step
@@ -182,8 +186,8 @@ def withheld(step: Step, pair: Pair, holding: Holding) -> Step:
         return Refuse(
             COPY_HELD,
             f"{copy.kind} {copy.key} on the provider was made for another cluster, or for this "
-            "one before it was put back to a backup, and no copy is deleted until the user says "
-            "so: see condition CopiesHeld of the APIServiceBinding",
+            "one before it was restored from a backup, and the konnector deletes no copy until "
+            "you decide: see condition CopiesHeld of the APIServiceBinding",
         )
     # With Keep, an object that its user deletes takes its copy along.
     return Replace("provider", let_go(copy)) if pair.consumer is None else step

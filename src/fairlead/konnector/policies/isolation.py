@@ -103,4 +103,4 @@ def choose(
         return Namespaced(cluster_namespace.name)
     if isolation == "None":
         return Prefixed(cluster_namespace)
-    raise ValueError(f"isolation {isolation!r} is none of Prefixed, Namespaced, None")
+    raise ValueError(f"isolation {isolation!r} is not one of Prefixed, Namespaced, None")

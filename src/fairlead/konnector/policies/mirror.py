@@ -239,20 +239,20 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
         match self.ownership(consumer, provider):
             case CopyOwnership.FOREIGN:
                 return (
-                    f"{what} was not made by a konnector, so this object is not synchronised: "
-                    "rename this object, have the provider remove the other, or take that over "
-                    "with conflictPolicy Adopt of the binding"
+                    f"no konnector created {what}, so this object is not synchronised: rename "
+                    "this object, ask the provider to remove the other, or set conflictPolicy "
+                    "Adopt in the binding to take it over"
                 )
             case CopyOwnership.LEFT:
                 return (
-                    f"{what} is the copy of a former object of this name, so this object is not "
-                    "synchronised: take the copy up with conflictPolicy Adopt of the binding, or "
-                    "have the provider remove it"
+                    f"{what} is the copy of a former object of this name, so this object is "
+                    "not synchronised: set conflictPolicy Adopt in the binding to take the "
+                    "copy over, or ask the provider to remove it"
                 )
         return (
-            f"{what} is the copy of another cluster's object (annotation {CONSUMER_CLUSTER_UID}), "
-            "so this object is not synchronised: rename this object, or have the provider remove "
-            "the other"
+            f"{what} is the copy of another cluster's object (annotation "
+            f"{CONSUMER_CLUSTER_UID}), so this object is not synchronised: rename this object, "
+            "or ask the provider to remove the other"
         )
 
     def _change(self, pair: Pair, consumer: Object, provider: Object) -> Step | None:

@@ -181,10 +181,10 @@ class WatchedCollection:
         budget, without = self._budget, len(self._crowded)
         return [
             SyncFault(
-                f"{self.resource.group_resource} of {without} of {without + len(self._leases)} "
-                "namespaces are not watched: each namespace and kind takes an open file, and the "
-                f"konnector may have {budget.limit}, {budget.reserve} of them for all else; allow "
-                f"it {budget.needed} (ulimit -n, LimitNOFILE)"
+                f"the konnector does not watch {self.resource.group_resource} in {without} of "
+                f"{without + len(self._leases)} namespaces: each watch needs an open file, and "
+                f"the konnector may open {budget.limit}, of which it keeps {budget.reserve} "
+                f"for everything else; allow it {budget.needed} (ulimit -n, LimitNOFILE)"
             )
         ]
 

@@ -99,8 +99,9 @@ def kept_here(ends: BothEnds) -> str:
         left = obj.meta.finalizers
         if obj.meta.deleting and left and FINALIZER_SYNCER not in left:
             return (
-                f"{obj.kind} {obj.key} is let go, and stays in this cluster for its "
-                f"finalizers {', '.join(left)}, which the programs that set them have to remove"
+                f"the konnector has let {obj.kind} {obj.key} go; the object stays in this "
+                f"cluster until the programs that set its finalizers {', '.join(left)} remove "
+                "them"
             )
     return ""
 

@@ -70,9 +70,10 @@ REFUSALS = (BadRequest, Forbidden, Invalid, RequestTooLarge)
 LONG = 10.0
 """Time after which an object's wait for a deletion on the provider is reported, in seconds."""
 REFUSED_ANEW = (
-    "Its copy has to be made anew, and a server validates all fields of a new object. This one "
-    "was stored before the schema became narrower, and only a value that stays as it was is still "
-    "taken: change here what the server names, to a value that the schema allows"
+    "Its copy has to be created again, and an API server validates all fields of a new object. "
+    "This object was stored before the schema became stricter, and a server accepts such a "
+    "value only while it stays unchanged: change the fields that the server names to values "
+    "that the schema allows"
 )
 """Cause and remedy of a refusal that concerns only an object which is made anew.
 
@@ -203,8 +204,8 @@ class Passes:
         # Without a number, whose changes would each write the condition.
         return [
             SyncFault(
-                f"the provider has not answered to changes of {self._report.kind} objects for "
-                f"{SILENT:g} s or longer: look at its API server and the webhooks that it asks"
+                f"the provider has not answered writes of {self._report.kind} objects for "
+                f"{SILENT:g} s or longer: check its API server, and the webhooks that it calls"
             )
         ]
 
@@ -311,13 +312,13 @@ class Passes:
                 obj = await end.client.get(end.resource, place.name, place.namespace)
                 manager = others(obj, end.client.field_manager)
         whose = "this object" if side == "consumer" else f"its copy {place} on the provider"
-        by = f"field manager {manager}" if manager else "a writer whom managedFields do not name"
+        by = f"field manager {manager}" if manager else "a writer that managedFields do not name"
         self._report.rewritten[pair.key] = by
         self._tell(
             pair.consumer,
             WRITE_UNDONE,
-            f"{by} undoes what the konnector writes to {whose}, again and again: it is written "
-            "ever less often; have one of the two leave it alone",
+            f"{by} undoes the konnector's writes to {whose} again and again, and the konnector "
+            "writes ever less often: make one of the two stop",
         )
 
     def _blame_deletion(self, pair: Pair, side: Side, marks: str) -> None:
@@ -328,20 +329,24 @@ class Passes:
         if pair.key in self._report.rewritten:
             return
         where = "this cluster" if side == "consumer" else "the provider's cluster"
-        by = f"who deletes its copy, which had {marks}" if marks else "who deletes its copy"
+        by = (
+            f"another writer deletes its copy, which had {marks}"
+            if marks
+            else "another writer deletes its copy"
+        )
         self._report.rewritten[pair.key] = by
         tool = (
-            f"It had {marks}: the program that looks for these deletes it; have that leave the "
-            "copy alone"
+            f"It had {marks}: the program that manages objects with them deletes it; make that "
+            "program ignore the copy"
             if marks
-            else "Nothing on it names a program that delivers objects"
+            else "Nothing on it names a delivery program"
         )
         self._tell(
             pair.consumer,
             COPY_DELETED,
-            f"the copy {pair.place(side)} in {where} is deleted again and again, not by this "
-            f"konnector, and comes back without what it had. {tool}. The audit log of {where} "
-            "names who deletes it",
+            f"another writer deletes the copy {pair.place(side)} in "
+            f"{where} again and again, and each new copy lacks what the former one had. "
+            f"{tool}. The audit log of {where} names who deletes it",
         )
 
     async def _carry_out(self, step: Step, pair: Pair, pass_look: SyncLook) -> Pair | None:
@@ -395,7 +400,8 @@ class Passes:
             consumer,
             "WriteChanged",
             f"the provider stores other values in its copy {pair.target} than this object has: "
-            "a webhook that its server asks changes them; ask there, or set what it sets",
+            "a webhook of the provider changes them; ask the provider's team, or set the same "
+            "values here",
         )
 
     def _unaltered(self, key: Key) -> None:

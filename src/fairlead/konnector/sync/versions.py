@@ -49,8 +49,9 @@ class ServedVersions:
         resource, namespace = self._end.resource, self._end.client.config.namespace
         name, version = resource.group_resource, resource.version
         return (
-            f"the provider serves {name} no more in version {version}, in which it is bound here, "
-            f"but in {', '.join(self.others)}: its administrator has to serve {version} again, or "
-            f"to let this binding follow: `kubectl delete boundschema {name} -n {namespace}` on "
-            "the provider has the schema made anew from its CustomResourceDefinition"
+            f"the provider no longer serves version {version} of {name}, which is bound here, "
+            f"but {', '.join(self.others)}: its administrator has to serve {version} again, or "
+            f"to let this binding follow: after `kubectl delete boundschema {name} -n "
+            f"{namespace}` on the provider, its controllers create the schema again from its "
+            "CustomResourceDefinition"
         )

@@ -132,16 +132,16 @@ def is_managed(binding: Object, connection: Object) -> bool:
 def _beyond(count: int) -> AutoBindFault:
     return AutoBindFault(
         TOO_MANY_APIS,
-        f"{count} APIs are offered, and autoBind binds {bounds.AUTO_BOUND_APIS} at most: bind "
-        "others by a ClusterBinding of another name",
+        f"the provider offers {count} APIs, and autoBind binds at most "
+        f"{bounds.AUTO_BOUND_APIS}: bind the others with a ClusterBinding of another name",
     )
 
 
 def _foreign(name: str) -> AutoBindFault:
     return AutoBindFault(
         FOREIGN_CLUSTERBINDING,
-        f"ClusterBinding {name} is not of this Connection, and stays as it is: delete it, and "
-        "autoBind creates its own, or set spec.autoBind to false",
+        f"ClusterBinding {name} does not belong to this Connection, so autoBind does not "
+        "change it: delete it, and autoBind creates its own, or set spec.autoBind to false",
     )
 
 
@@ -151,9 +151,9 @@ def _without_offer(name: str, apis: Sequence[str], *, alone: bool) -> AutoBindFa
     more = f" and {len(apis) - bounds.NAMED} more" if len(apis) > bounds.NAMED else ""
     return AutoBindFault(
         API_NOT_EXPORTED,
-        f"the provider does not offer {shown}{more} any more, and ClusterBinding {name} keeps "
-        "it, since with an API go its copies: have the provider's team offer it again, or, to let "
-        f"it go, {end}",
+        f"the provider no longer offers {shown}{more}, and ClusterBinding {name} keeps it, "
+        "since to unbind an API deletes its copies: ask the provider's team to offer it again, "
+        f"or, to unbind it, {end}",
     )
 
 

@@ -104,7 +104,7 @@ class PulledAPIs:
                     left.append(f"{crd.meta.name} ({why})")
         self._forget(name)
         if left:
-            message = f"CustomResourceDefinitions stay: {_named(left)}"
+            message = f"these CustomResourceDefinitions stay: {_named(left)}"
             self._events.event(obj, "Warning", CRDS_LEFT, message)
             _log.warning("CRDs are left", connection=name, crds=left)
 
@@ -205,7 +205,9 @@ class PulledAPIs:
         if api not in offered:
             return None
         if offered.index(api) >= bounds.PULLED_APIS:
-            message = f"{api} is not pulled: the first {bounds.PULLED_APIS} APIs are; bind it"
+            message = (
+                f"{api} is not pulled, since only the first {bounds.PULLED_APIS} APIs are: bind it"
+            )
             return Fault(PENDING, message)
         provider.schemas.read(api)
         crd = self._consumer.crds.get("", api)

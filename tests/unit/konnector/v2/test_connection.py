@@ -212,10 +212,10 @@ def test_a_second_pass_changes_nothing() -> None:
 
 
 def test_a_new_kubeconfig_that_does_not_work_is_told_beside_the_one_in_use() -> None:
-    found = outcome(untried="the Secret's new kubeconfig is not in use: no answer")
+    found = outcome(untried="the konnector does not use the Secret's new kubeconfig: no answer")
     assert found.usable
     assert found.status is not None
-    assert "new kubeconfig is not in use" in found.status.conditions[1].message
+    assert "does not use the Secret's new kubeconfig" in found.status.conditions[1].message
 
 
 def test_a_lease_that_cannot_be_written_is_told_and_holds_up_nothing() -> None:
@@ -276,7 +276,11 @@ REF = connection().spec.kubeconfig_secret_ref
     ("fields", "reason", "text"),
     [
         ({}, "", ""),
-        ({"namespace": "elsewhere"}, "SecretRefused", "of its own namespace elsewhere alone"),
+        (
+            {"namespace": "elsewhere"},
+            "SecretRefused",
+            "only Secrets of its own namespace elsewhere",
+        ),
         ({"exists": False}, "SecretNotFound", "not found"),
         ({"exists": False, "unreadable": "no right"}, "SecretNotFound", "no right"),
         ({"content": b""}, "SecretNotFound", "no key 'kubeconfig'"),

@@ -330,7 +330,7 @@ async def test_one_schema_that_cannot_be_made_fails_that_api_alone() -> None:
     fault = looks.schemas.fault("gadgets.acme.io")
     assert fault is not None
     assert fault.reason == "SchemaUnusable"
-    assert "gadgets.acme.io: the OpenAPI document has no schema of Gadget" in fault.message
+    assert "gadgets.acme.io: the OpenAPI document has no schema for Gadget" in fault.message
     # It is not tried again before the document changes.
     assert await looks.look() == ["/openapi/v3"]
 

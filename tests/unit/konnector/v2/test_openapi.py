@@ -248,7 +248,7 @@ def nested(levels: int) -> JSON:
     [
         pytest.param(ref("Absent"), {}, "lacks Absent", id="reference-to-nothing"),
         pytest.param(
-            {"$ref": "https://acme.io/schema"}, {}, "outside of the document", id="reference-away"
+            {"$ref": "https://acme.io/schema"}, {}, "outside the document", id="reference-away"
         ),
         pytest.param(ref("T0"), doubling(), "too large", id="references-that-double"),
         pytest.param(ref("T0"), repeated(), "too large", id="text-that-is-repeated"),
@@ -269,7 +269,7 @@ def test_a_schema_that_cannot_be_made(
 def test_a_document_that_is_none() -> None:
     with pytest.raises(SchemaError, match="cannot be read"):
         SchemaDocument(b"<html>")
-    with pytest.raises(SchemaError, match="no schema of Fischer"):
+    with pytest.raises(SchemaError, match="no schema for Fischer"):
         SchemaDocument(document({})).schema("wardle.io", "v1", "Fischer")
 
 

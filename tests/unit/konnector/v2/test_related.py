@@ -97,7 +97,7 @@ ALL = RelatedSelection()
             [rule("secrets", "FromProvider", names=["a"])],
             {"namespace": "kube-system"},
             {},
-            ["no related object crosses from or to namespace kube-system"],
+            ["the konnector copies no related objects from or to namespace kube-system"],
             id="F4-binding-in-a-kube-namespace",
         ),
         pytest.param(
@@ -147,7 +147,7 @@ ALL = RelatedSelection()
             [rule("secrets", "FromProvider", names=["a,b"])],
             {},
             {},
-            ["'a,b' in its selector.names is no name"],
+            ["'a,b' in its selector.names is not a valid"],
             id="odd-name",
         ),
         pytest.param(

@@ -255,9 +255,10 @@ class APIServiceBindingController:
         self._outcomes[write.name] = result
         if not is_same and (versions := unselectable(write.body, written)):
             message = (
-                f"this cluster's API server is too old for the selectable fields of {write.name} "
-                f"in {', '.join(versions)}: field selectors cannot name them here. Objects cross "
-                "all the same; Kubernetes 1.30 has selectable fields"
+                "this cluster's API server does not support the selectable fields of "
+                f"{write.name} in {', '.join(versions)}, so field selectors cannot use them "
+                "here. Objects are synchronised all the same; selectable fields need "
+                "Kubernetes 1.30"
             )
             self._consumer.events.event(binding, "Normal", "SelectableFieldsLeftOut", message)
 

@@ -148,7 +148,7 @@ def reconcile(state: BindingState) -> BindingPlan:
         return BindingPlan(None)
     if state.unreadable:
         # What is bound goes on as it is.
-        text = f"on the provider, {state.unreadable[0]}: its administrator has to mend it"
+        text = f"on the provider, {state.unreadable[0]}: its administrator has to correct it"
         return BindingPlan(false(CONNECTED, OBJECT_INVALID, text))
     if state.export is None:
         return BindingPlan(_without_export(state))
@@ -156,8 +156,8 @@ def reconcile(state: BindingState) -> BindingPlan:
     if len(resources) > MOST_RESOURCES and not state.binding.status.bound_schemas:
         # As many CRDs at once would end the API server; no provider of ours makes such an export.
         message = (
-            f"the provider's APIServiceExport {state.owner.name} has {len(resources)} resources, "
-            f"and no more than {MOST_RESOURCES} are bound: ask for several exports"
+            f"the provider's APIServiceExport {state.owner.name} has {len(resources)} "
+            f"resources, and a binding takes at most {MOST_RESOURCES}: ask for several exports"
         )
         return BindingPlan(false(CONNECTED, OBJECT_INVALID, message))
     missing = [item.name for item in resources if item.name not in state.schemas]
@@ -166,7 +166,9 @@ def reconcile(state: BindingState) -> BindingPlan:
         return BindingPlan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
     wrong = [item.name for item in resources if not describes(state.schemas[item.name], item)]
     if wrong:
-        message = f"BoundSchema {', '.join(wrong)} describes another resource than its name says"
+        message = (
+            f"BoundSchema {', '.join(wrong)} does not describe the resource that its name says"
+        )
         return BindingPlan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
     return _with_schemas(state, resources)
 
@@ -200,8 +202,9 @@ def changed_claims(state: BindingState) -> str:
     if state.export is None or state.export.spec.permission_claims == accepted_claims(state):
         return ""
     return (
-        f"the provider has changed what APIServiceExport {state.owner.name} claims; what was "
-        "agreed to when it was bound stays: delete the binding and bind again to agree"
+        f"the provider has changed the claims of APIServiceExport {state.owner.name}; the "
+        "claims that were accepted when it was bound stay in force: to accept the new ones, "
+        "delete the binding and bind again"
     )
 
 
@@ -254,7 +257,9 @@ def no_export(binding: APIServiceBinding) -> str:
     """Return the message about a binding without an export on the provider."""
     what = f"the provider has no APIServiceExport {binding.metadata.name}"
     if binding.status.bound_schemas:
-        return f"{what} any more: its administrator has deleted it, or revoked what was offered"
+        return (
+            f"{what} any more: its administrator has deleted it, or revoked this consumer's access"
+        )
     return what
 
 
@@ -267,7 +272,7 @@ def _without_export(state: BindingState) -> KubeBindCondition:
     message = no_export(state.binding)
     # Who reads the condition alone has no other advice.
     if state.binding.status.bound_schemas:
-        message += ". Ask there; `fairlead bind` with an invitation binds it again"
+        message += ". Ask the provider's team; `fairlead bind` with an invitation binds it again"
     else:
         message += ": `fairlead bind` with its invitation requests it"
     if state.retained:
@@ -287,7 +292,9 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
     connected = true(CONNECTED)
     if why := left_behind(state.request):
         connected = false(
-            CONNECTED, FIELDS_LOST, f"nothing is written, since the provider says: {why}"
+            CONNECTED,
+            FIELDS_LOST,
+            f"the konnector writes nothing, since the provider reports: {why}",
         )
     bound = [GroupResource(group=item.group, resource=item.resource) for item in resources]
     for resource, item in zip(resources, bound, strict=True):
@@ -317,8 +324,8 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
                 body = _agreed_body(state, item, crd)
                 if lacks_conversion(state.binding.status, schema, crd):
                     refusal += (
-                        ". No content crosses meanwhile, for versions drop the fields that "
-                        "they do not have"
+                        ". Until then the konnector copies no content, since without "
+                        "conversion a version drops the fields that it does not have"
                     )
                 unaccepted.append(refusal)
             elif crd is not None:
@@ -425,8 +432,9 @@ def _agreed_body(state: BindingState, item: GroupResource, crd: Object) -> JSON:
 def _unserved(schema: BoundSchemaSpec) -> KubeBindCondition:
     names = ", ".join(version.name for version in schema.versions)
     message = (
-        f"the provider serves {crd_name(schema.names.plural, schema.group)} in no version any "
-        f"more (it has {names}): its administrator has to serve one; nothing is written until then"
+        "the provider no longer serves any version of "
+        f"{crd_name(schema.names.plural, schema.group)} (it has {names}): its administrator "
+        "has to serve one; until then the konnector writes nothing"
     )
     return false(CONNECTED, NO_VERSION_SERVED, message)
 
@@ -441,11 +449,11 @@ def _lossy(schema: BoundSchemaSpec, crd: Object | None, why: str) -> KubeBindCon
     what = (
         f"the CustomResourceDefinition stays as it is, and objects are synchronised in {going}"
         if going
-        else "objects and their copies stay as they are, and nothing is written to them"
+        else "the konnector does not write to objects and their copies"
     )
     message = (
         f"objects of {name} would lose fields: {why}. So {what}. The provider has to {served}; "
-        f"who can do without these fields here takes them out of `kubectl edit crd {name}`"
+        f"if you do not need these fields here, remove them with `kubectl edit crd {name}`"
     )
     return false(CONNECTED, FIELDS_LOST, message)
 
@@ -455,10 +463,11 @@ def _removed(schema: BoundSchemaSpec, gone: Sequence[str]) -> str:
     storage = next((one.name for one in schema.versions if one.storage), version)
     removed = ", ".join(gone)
     message = (
-        f"the provider no longer has version {removed} of {name}, in which objects may be stored "
-        "here: the CustomResourceDefinition keeps it, not served, and objects are synchronised in "
-        f"{version}. Clients of {removed} in this cluster have to use {version}. To be rid of it "
-        f"write every object once (`kubectl get {name} -A -o json | kubectl replace -f -`), then "
+        f"the provider no longer has version {removed} of {name}, in which objects may be "
+        "stored here: the CustomResourceDefinition keeps it, not served, and objects are "
+        f"synchronised in {version}. Clients of {removed} in this cluster have to use "
+        f"{version}. To remove the version, write every object once (`kubectl get {name} -A -o "
+        "json | kubectl replace -f -`), then "
     )
     patch = f'{{"status":{{"storedVersions":["{storage}"]}}}}'
     command = f"kubectl patch crd {name} --subresource=status --type=merge -p '{patch}'"
@@ -478,8 +487,8 @@ def _not_agreed(state: BindingState, item: GroupResource) -> KubeBindCondition |
     # An empty list is the first bind: what the export has now is agreed to.
     if old and item not in old:
         message = (
-            f"the provider exports {item.name} too, which it did not when it was bound: delete "
-            "the binding and bind again to agree"
+            f"the provider now exports {item.name} too: to accept it, delete the binding and "
+            "bind again"
         )
         return false(CONNECTED, EXPORT_CHANGED, message)
     return None
@@ -501,11 +510,11 @@ def _marked(crd: Object, owner: OwnerReference) -> bool:
 
 
 def _clash(crd: Object, clash: str) -> str:
-    stands = "is served without it" if established(crd) else "is not established"
+    stands = "is served without this name" if established(crd) else "is not established"
     return (
-        f"CustomResourceDefinition {crd.meta.name} {stands}: {clash}. This ends by itself once "
-        "the name is free: take it off that CustomResourceDefinition, or delete that if its "
-        "objects are not needed"
+        f"CustomResourceDefinition {crd.meta.name} {stands}: {clash}. To free the name, remove "
+        "it from the other CustomResourceDefinition, or delete that one if its objects are not "
+        "needed"
     )
 
 
@@ -517,16 +526,17 @@ def _names_taken(plan: BindingPlan) -> KubeBindCondition:
 def _without_status(plan: BindingPlan) -> KubeBindCondition:
     names = ", ".join(plan.stateless)
     message = (
-        f"no status of {names} comes back, since the provider's CustomResourceDefinition has no "
-        "status subresource: what its program writes is in the provider's cluster alone"
+        f"the status of {names} does not come back, since the provider's "
+        "CustomResourceDefinition has no status subresource: what the provider's program "
+        "writes into the status stays in the provider's cluster"
     )
     return KubeBindCondition(WITHOUT_STATUS, "True", reason=NO_STATUS_SUBRESOURCE, message=message)
 
 
 def _foreign(name: str) -> KubeBindCondition:
     message = (
-        f"CustomResourceDefinition {name} exists and is not of this binding: delete it, or the "
-        "binding that owns it, if its objects are not needed"
+        f"CustomResourceDefinition {name} exists and does not belong to this binding: delete "
+        "it, or the binding that owns it, if its objects are not needed"
     )
     return false(CONNECTED, FOREIGN_CRD, message)
 

@@ -297,7 +297,7 @@ def _consumer_in_sync(state: SyncState) -> KubeBindCondition:
         return false(CONSUMER_IN_SYNC, "NA", message, severity="Info")
     condition = get_condition(state.binding.status.conditions, SCHEMA_IN_SYNC)
     if condition is None:
-        message = "the consumer's binding does not say SchemaInSync yet"
+        message = "the consumer's binding does not have condition SchemaInSync yet"
         return false(CONSUMER_IN_SYNC, "Unknown", message, severity="Info")
     # The transition is this condition's own, and not the binding's.
     return msgspec.structs.replace(condition, type=CONSUMER_IN_SYNC, last_transition_time="")

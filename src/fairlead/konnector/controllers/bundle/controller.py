@@ -166,7 +166,9 @@ class BundleController:
                     gone.add(name)
             except ClientError as error:
                 retry = error
-                failures[name] = f"whether APIServiceExport {name} is gone is not known: {error}"
+                failures[name] = (
+                    f"cannot find out whether APIServiceExport {name} is gone: {error}"
+                )
         return frozenset(gone), _Outcome(failures, retry)
 
     async def _carry_out(self, obj: Object, plan: BundlePlan, before: _Outcome) -> _Outcome:
@@ -203,7 +205,10 @@ class BundleController:
             )
         except (NotFound, Conflict):
             return
-        message = f"the provider has no APIServiceExport {meta.name} any more: its binding goes"
+        message = (
+            f"the provider has no APIServiceExport {meta.name} any more: its binding is "
+            "being deleted"
+        )
         self._event(obj, "BindingDeleted", message)
 
     def _event(self, obj: Object, reason: str, message: str) -> None:

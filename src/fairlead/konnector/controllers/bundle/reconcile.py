@@ -108,7 +108,9 @@ def status(
 
 def _obstacle(state: BundleState) -> KubeBindCondition | None:
     if state.secret_valid.status != "True":
-        message = "there is no connection to the provider without its kubeconfig: see SecretValid"
+        message = (
+            "the konnector cannot connect to the provider without its kubeconfig: see SecretValid"
+        )
         return false(SYNCED, PROVIDER_CLIENT_ERROR, message)
     if state.client_error:
         return false(SYNCED, PROVIDER_CLIENT_ERROR, state.client_error)
@@ -135,15 +137,15 @@ def _synced(plan: BundlePlan, failures: Mapping[str, str]) -> KubeBindCondition:
 
 def _foreign(name: str) -> str:
     return (
-        f"APIServiceBinding {name} exists and is not of this bundle: delete it, and the bundle "
-        "makes its own, or ask the provider for an export of another name"
+        f"APIServiceBinding {name} exists and does not belong to this bundle: delete it, and "
+        "the bundle creates its own, or ask the provider for an export of another name"
     )
 
 
 def _beyond(name: str) -> str:
     return (
-        f"APIServiceExport {name} is not bound, since a bundle binds {bounds.BINDINGS} exports at "
-        "most: bind this one by itself, or ask the provider to take others away"
+        f"APIServiceExport {name} is not bound, since a bundle binds {bounds.BINDINGS} exports "
+        "at most: bind this one by itself, or ask the provider to remove others"
     )
 
 

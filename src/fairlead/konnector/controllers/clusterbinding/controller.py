@@ -219,7 +219,7 @@ class HeartbeatController:
     def _learn(self, rivalry: Rivalry, peers: Peers) -> None:
         if peers.living and peers.living != self._peers.living:
             _log.warning(
-                "several konnectors work with one ClusterBinding: leave one of them running",
+                "several konnectors work with the same ClusterBinding: stop all but one of them",
                 this=self._consumer.instance,
                 others=peers.living,
                 namespace=self._provider.namespace,

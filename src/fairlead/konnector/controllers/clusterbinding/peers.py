@@ -110,8 +110,8 @@ def several(peers: Peers, name: str, namespace: str) -> KubeBindCondition | None
     names = sorted([name, *peers.living])
     message = (
         f"{len(names)} konnectors work with the provider's ClusterBinding {namespace}/cluster: "
-        f"{', '.join(names)}. Each writes the same objects: leave one of them running. Several of "
-        "one cluster take turns with --leader-elect true and one Lease (--lease-namespace, "
-        "--lease-name); another cluster needs an invitation of its own"
+        f"{', '.join(names)}. Each writes the same objects: stop all but one of them. "
+        "Konnectors of one cluster take turns with --leader-elect true and the same Lease "
+        "(--lease-namespace, --lease-name); another cluster needs its own invitation"
     )
     return KubeBindCondition(ANOTHER_KONNECTOR, "True", reason=SEVERAL_KONNECTORS, message=message)

@@ -160,9 +160,9 @@ def _with_roster(
 def another_konnector(version: str, namespace: str) -> KubeBindCondition:
     """Return the condition of every binding whose connection two konnectors fight over."""
     message = (
-        f"another konnector ({version}) writes the provider's ClusterBinding {namespace}/cluster "
-        "as well, and each took it back from the other: stop one of them. This one leaves it to "
-        "the other as long as that gives heartbeats"
+        f"another konnector ({version}) writes the provider's ClusterBinding "
+        f"{namespace}/cluster too, and the two overwrite each other: stop one of them. This "
+        "one does not write it while the other sends heartbeats"
     )
     return KubeBindCondition(
         ANOTHER_KONNECTOR, "True", reason="VersionsAlternate", message=message
@@ -208,12 +208,12 @@ def _secret_valid(state: HeartbeatState) -> KubeBindCondition:
     ref = state.binding.spec.kubeconfig_secret_ref
     where = f"the provider's Secret {ref.name}"
     if state.provider_secret is None:
-        message = f"{where} is not in its namespace; the provider must restore it"
+        message = f"{where} does not exist in its namespace; the provider must restore it"
         if state.unreadable:
             message = f"{where} cannot be read: {state.unreadable}"
         return false(SECRET_VALID, PROVIDER_SECRET_NOT_FOUND, message, severity="Warning")
     if state.fault:
-        message = f"{where}, key {ref.key!r} is not taken over: {state.fault}"
+        message = f"the konnector does not use key {ref.key!r} of {where}: {state.fault}"
         return false(SECRET_VALID, PROVIDER_SECRET_INVALID, message, severity="Warning")
     return true(SECRET_VALID)
 
@@ -289,7 +289,7 @@ def _credentials(state: HeartbeatState) -> list[KubeBindCondition]:
 def _valid_version(raw: str, version: str | None) -> KubeBindCondition:
     if version is not None:
         return true(VALID_VERSION)
-    message = f"the konnector's version {raw!r} is no semantic version: build it from a release"
+    message = f"the konnector's version {raw!r} is not a semantic version: build it from a release"
     return false(VALID_VERSION, PARSE_ERROR, message, severity="Warning")
 
 

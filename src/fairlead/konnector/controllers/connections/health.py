@@ -39,8 +39,8 @@ FORBIDDEN = "KonnectorForbidden"
 DISTRUSTED = "CertificateRefused"
 WRITES_REFUSED = "WritesRefused"
 _RENEW = (
-    "it does not accept the credentials any more (Unauthorized): ask it for another invitation, "
-    "and give that to `fairlead bind`"
+    "it does not accept the credentials any more (Unauthorized): ask its team for a new "
+    "invitation, and give it to `fairlead bind`"
 )
 _FLAGS: dict[Bound, str] = {
     "answer": "--provider-answer-limit",
@@ -161,7 +161,7 @@ class HealthReporter:
         if str(excess) not in message:
             message = "; ".join(part for part in (message, str(excess)) if part)
         return (
-            f"{message}; if the provider is right, raise {_FLAGS[excess.bound]} of the konnector"
+            f"{message}; if the provider needs more, raise {_FLAGS[excess.bound]} of the konnector"
         )
 
     def _reason(self, binding: str) -> str:

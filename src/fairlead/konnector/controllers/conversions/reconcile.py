@@ -78,8 +78,8 @@ def _message(binding: str, failing: FailingWebhook) -> str:
         more = len(failing.objects) - bounds.NAMED
         ends = f". It holds namespace {names}" + (f" and {more} more" if more > 0 else "")
     return (
-        f"conversion webhook {shown_url(failing.url)} of {failing.crd} does not answer as it "
-        f"should: {failing.why[: bounds.TEXT_CHARACTERS]}{ends}. Until it does, namespaces may "
-        f"not end. Ask the provider to mend it; {withdrawal(binding, failing.url)} removes it, "
-        "and then versions drop the fields that they do not have"
+        f"conversion webhook {shown_url(failing.url)} of {failing.crd} does not answer "
+        f"correctly: {failing.why[: bounds.TEXT_CHARACTERS]}{ends}. Until it does, namespaces "
+        f"may not terminate. Ask the provider to repair it; {withdrawal(binding, failing.url)} "
+        "removes it, and then a version drops the fields that it does not have"
     )

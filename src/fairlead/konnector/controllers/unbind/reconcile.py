@@ -63,12 +63,13 @@ class Obstacles(msgspec.Struct, frozen=True):
 
 
 _UNREACHABLE_END = (
-    "A provider that stays unreachable for {} (the konnector's --unbind-timeout) is given up; to "
-    "let objects go at once, remove the finalizer kubebind.io/syncer from them"
+    "If the provider stays unreachable for {} (the konnector's --unbind-timeout), the "
+    "konnector stops waiting for it; to let objects go at once, remove the finalizer "
+    "kubebind.io/syncer from them"
 )
 _LOSSY_END = (
-    "After {} (the konnector's --unbind-timeout) these objects are let go, each once all other "
-    "finalizers are off it, and their copies stay on the provider"
+    "After {} (the konnector's --unbind-timeout) the konnector lets these objects go, each "
+    "once its other finalizers are gone, and their copies stay on the provider"
 )
 _UNDELETABLE_END = (
     "After {} (the konnector's --unbind-timeout) the CustomResourceDefinitions are left to this "
@@ -146,15 +147,15 @@ def gone_message(obstacles: Obstacles, copies: int) -> str:
 def left_message(refused: str) -> str:
     """Return the Event's text about a binding with CRDs that the konnector could not delete."""
     return (
-        f"its CustomResourceDefinitions are left to the garbage collector: {refused}. "
-        "Objects that keep the finalizer kubebind.io/syncer have to be let go by hand"
+        f"its CustomResourceDefinitions are left to the garbage collector: {refused}. If "
+        "objects keep the finalizer kubebind.io/syncer, remove it by hand"
     )
 
 
 def kept_condition(binding: str, refusal: str) -> KubeBindCondition:
     """Return the condition about a binding whose own finalizer may not be removed."""
     message = (
-        f"unbinding: all else is done, but this cluster refuses to remove the finalizer "
+        "unbinding: everything else is done, but this cluster refuses to remove the finalizer "
         f"{FINALIZER_UNBIND} from {APISERVICEBINDINGS.kind} {binding}: {refusal}"
     )
     return false(CONNECTED, UNBINDING, message, severity="Warning")

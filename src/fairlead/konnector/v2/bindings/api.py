@@ -100,7 +100,7 @@ class SyncedAPI:
         self._bindings = bindings
         self._changed = changed
         self._tell = tell
-        self._fault: Fault | None = Fault(PENDING, f"{name} has not been looked at yet")
+        self._fault: Fault | None = Fault(PENDING, f"the konnector has not checked {name} yet")
         self._obstacles: dict[Key, str] = {}
         self._is_looked_at = False
         """Whether there was a whole look."""
@@ -159,22 +159,22 @@ class SyncedAPI:
         if not is_admitted(binding, connection):
             return Fault(
                 FORBIDDEN,
-                f"Connection {binding.connection} admits no Binding of namespace "
-                f"{binding.key.namespace} (its annotation fairlead.dev/binding-namespaces)",
+                f"Connection {binding.connection} does not admit Bindings in namespace "
+                f"{binding.key.namespace} (see its annotation fairlead.dev/binding-namespaces)",
             )
         if self.connection and binding.connection != self.connection:
             return Fault(
                 FOREIGN_CRD,
-                f"{self.name} is bound by Connection {self.connection} already, where all its "
-                "objects go: bind it by that one, or unbind it there first",
+                f"Connection {self.connection} already binds {self.name}, and all its objects "
+                "go there: bind it with that Connection, or unbind it there first",
             )
         if self._fault is not None:
             return self._fault
         if not binding.whole and self._resource is not None and not self._resource.namespaced:
             return Fault(
                 FORBIDDEN,
-                f"objects of {self.name} are in no namespace, so that no Binding covers them: "
-                "bind it by a ClusterBinding",
+                f"{self.name} is cluster-scoped, so no Binding covers its objects: bind it "
+                "with a ClusterBinding",
             )
         return self._watch_fault(binding)
 
@@ -185,8 +185,8 @@ class SyncedAPI:
             return f"ClusterBinding {deciding.key.name} covers the objects of {self.name}"
         if not self._takes_status:
             return (
-                f"no status of {self.name} comes back, since its CustomResourceDefinition here "
-                "has no subresource status"
+                f"the status of {self.name} does not come back, since its "
+                "CustomResourceDefinition in this cluster has no status subresource"
             )
         return ""
 
@@ -202,7 +202,7 @@ class SyncedAPI:
 
         It is as the last whole look has it: within one, nothing that is missing proves anything.
         """
-        return self._obstacles.get(binding.key, f"{self.name} has not been looked at yet")
+        return self._obstacles.get(binding.key, f"the konnector has not checked {self.name} yet")
 
     def residue(self, binding: BindingSummary) -> str:
         """Return why a deleted binding that lists the API no more has to stay, "" if it need not.
@@ -213,7 +213,7 @@ class SyncedAPI:
             return ""
         unread = [lease for lease in self._objects.values() if not lease.has_synced]
         if not self._is_looked_at or any(not lease.error for lease in unread):
-            return f"{self.name} has not been looked at yet"
+            return f"the konnector has not checked {self.name} yet"
         # The last look may have been before the binding has left the API.
         connection = self._environment.connections.get("", self.connection)
         listing = [one for one in self._bindings() if self.name in one.apis]
@@ -222,7 +222,7 @@ class SyncedAPI:
             namespace = obj.meta.namespace
             is_bound = FINALIZER_SYNCER in obj.meta.finalizers and binding.covers(namespace)
             if is_bound and covering.binding(namespace) is None:
-                return f"waiting for the copies of {self.name}, which it has bound before"
+                return f"waiting until the copies of {self.name} are gone, which it bound before"
         return ""
 
     def leaves(self, connection: str) -> bool:
@@ -250,19 +250,20 @@ class SyncedAPI:
         count = sum(1 for obj in self._unreleased() if binding.covers(obj.meta.namespace))
         if not count and binding.whole and self._is_leaving_crd():
             return (
-                f"waiting for the end of CustomResourceDefinition {self.name}, which stays until "
-                "all its objects are gone: others' finalizers may hold them"
+                f"waiting until CustomResourceDefinition {self.name} is gone, which stays "
+                "until all its objects are gone: finalizers of other programs may hold them"
             )
         if not count:
             return ""
-        message = f"waiting for the copies of {count} objects of {self.name}"
+        message = f"waiting until the copies of {count} objects of {self.name} are gone"
         if (failing := self._environment.reports.failing(self.name)) is not None:
             message += f"; {failing.message}"
         if why := self._away():
             patience = self._environment.consumer.options.unbind_timeout
             message += (
                 f", and the provider cannot be reached: {why}. After {patience:g} s (the "
-                "konnector's --unbind-timeout) the objects are let go, and copies stay there"
+                "konnector's --unbind-timeout) the konnector lets the objects go, and their "
+                "copies stay there"
             )
         return message
 
@@ -466,11 +467,18 @@ class SyncedAPI:
             refusal = f"this cluster refuses to delete {what}: {error.message}"
             patience = self._environment.consumer.options.unbind_timeout
             if now - since < patience:
-                end = f"After {patience:g} s (the konnector's --unbind-timeout) it is left"
+                end = (
+                    f"After {patience:g} s (the konnector's --unbind-timeout) the "
+                    "konnector leaves it in place"
+                )
                 self._refusal = f"{refusal}. {end}"
                 return
             for binding in leaving:
-                self._tell(binding, CRD_LEFT, f"{refusal}. It stays, and its copies go")
+                self._tell(
+                    binding,
+                    CRD_LEFT,
+                    f"{refusal}. It stays, and the konnector deletes the copies of its objects",
+                )
         else:
             # The cache shows it in a moment.
             self._deleted_crd = crd.meta.uid

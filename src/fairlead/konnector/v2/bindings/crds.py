@@ -149,9 +149,9 @@ def unusable(api: str, offered: Object | None, crd: Object | None) -> Fault:
     here, there = (", ".join(crd_spec(obj).served) or "none" for obj in (crd, offered))
     return Fault(
         NO_VERSION_SERVED,
-        f"no version of {api} is served by both clusters: this one serves {here}, and the "
-        f"provider {there}; with schema.updatePolicy Once or pullPolicy None its "
-        "CustomResourceDefinition is yours to change",
+        f"the two clusters serve no common version of {api}: this one serves {here}, and the "
+        f"provider {there}; with schema.updatePolicy Once or pullPolicy None you have to "
+        "change its CustomResourceDefinition yourself",
     )
 
 
@@ -231,28 +231,31 @@ def _taken(
     if owner := binding_of_crd(crd.meta):
         return Fault(
             FOREIGN_CRD,
-            f"CustomResourceDefinition {api} is APIServiceBinding {owner}'s: unbind that first",
+            f"CustomResourceDefinition {api} belongs to APIServiceBinding {owner}: unbind that "
+            "first",
         )
     owner = owner_of(crd)
     if owner and owner != connection and not left:
         return Fault(
             FOREIGN_CRD,
-            f"{api} is bound by Connection {owner} already, where all its objects go: bind it by "
-            f"that one, or unbind it there and delete its CustomResourceDefinition",
+            f"Connection {owner} already binds {api}, and all its objects go there: bind it "
+            "with that Connection, or unbind it there and delete its CustomResourceDefinition",
         )
     if policy.pull_policy != "None" and not is_made(crd):
         return Fault(
             FOREIGN_CRD,
-            f"CustomResourceDefinition {api} is in this cluster already, and no konnector has "
-            "made it: delete it if its objects are not needed, or set schema.pullPolicy None of "
-            f"Connection {connection} to use it as it is",
+            f"CustomResourceDefinition {api} already exists in this cluster, and no konnector "
+            "created it: delete it if its objects are not needed, or set schema.pullPolicy "
+            f"None of Connection {connection} to use it as it is",
         )
     return None
 
 
 def _unoffered(api: str, connection: str, policy: SchemaPolicy) -> Fault:
-    label = "it has to label its CustomResourceDefinition core.kbind.io/exported=true"
-    serve = "it has to serve it, with the verbs get, list, watch, create, patch and delete"
+    label = "the provider has to label its CustomResourceDefinition core.kbind.io/exported=true"
+    serve = (
+        "the provider has to serve it with the verbs get, list, watch, create, patch and delete"
+    )
     remedy = serve if policy.source == "OpenAPI" else label
     message = f"the provider of Connection {connection} does not offer {api}: {remedy}"
     return Fault(API_NOT_EXPORTED, message)
@@ -267,8 +270,8 @@ def _version(api: str, offered: Object) -> tuple[str, Fault | None]:
     if spec.conversion is not None and spec.conversion.strategy != "None":
         return "", Fault(
             CONVERSION_REFUSED,
-            f"the provider converts {api} by a webhook, which serves its own cluster alone: ask "
-            "it for a CustomResourceDefinition with conversion strategy None",
+            f"the provider converts {api} with a webhook, which serves only the provider's own "
+            "cluster: ask it for a CustomResourceDefinition with conversion strategy None",
         )
     resource = spec.readable()
     if resource is None:

@@ -114,12 +114,12 @@ class _Conditions(ReportedConditions):
 
     def conflicts(self, count: int) -> None:
         if not count:
-            self.set(CONFLICTS, "False", AS_EXPECTED, "no object has the place of a copy")
+            self.set(CONFLICTS, "False", AS_EXPECTED, "no other object has the name of a copy")
             return
         objects = "1 object is" if count == 1 else f"{count} objects are"
         message = (
-            f"{objects} not synchronised, since another object has the copy's place: an Event "
-            "and annotation core.kbind.io/conflict of each say which"
+            f"{objects} not synchronised, since another object has the name of the copy: an "
+            "Event and annotation core.kbind.io/conflict of each say which"
         )
         # The original has one reason for both kinds of conflict.
         self.set(CONFLICTS, "True", FOREIGN_OBJECT, message)

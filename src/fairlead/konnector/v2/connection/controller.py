@@ -418,7 +418,10 @@ def _untried(links: _Links | None) -> str:
         return ""
     state = links.candidate.state
     reason = state.silent or state.forbidden or "no answer yet"
-    return f"the Secret's new kubeconfig is not in use: {reason}; the former one goes on"
+    return (
+        f"the konnector does not use the Secret's new kubeconfig: {reason}; it goes on "
+        "with the former one"
+    )
 
 
 def _events(old: Object, new: Object) -> list[Event]:

@@ -132,7 +132,7 @@ class ProviderLink:
                 self._set(silent=str(error))
             except Exception as error:  # noqa: BLE001  one provider must not end the others
                 _log.exception("link failed and is begun again", connection=self.connection)
-                self._set(silent=f"{type(error).__name__} of the konnector: see its log")
+                self._set(silent=f"the konnector failed with {type(error).__name__}: see its log")
             await asyncio.sleep(backoff.failed(loop.time()))
 
     async def _identify(self, backoff: Backoff) -> None:

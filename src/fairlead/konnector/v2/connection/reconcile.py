@@ -116,14 +116,14 @@ def secret_fault(
     if ref.namespace != namespace:
         return SecretFault(
             SECRET_REFUSED,
-            f"{where} is not read: the konnector reads Secrets of its own namespace {namespace}"
-            " alone; create the Secret there, and another Connection that names it",
+            f"the konnector does not read {where}: it reads only Secrets of its own namespace "
+            f"{namespace}; create the Secret there, and another Connection that names it",
         )
     if not exists:
         reason = f"cannot be read: {unreadable}" if unreadable else "not found"
         return SecretFault(
             SECRET_NOT_FOUND,
-            f"{where} {reason}; it has to have the provider's kubeconfig under key {ref.key!r}",
+            f"{where} {reason}; it has to contain the provider's kubeconfig under key {ref.key!r}",
         )
     if not content:
         return SecretFault(
@@ -219,7 +219,12 @@ def _linked(state: ConnectionState, conditions: ReportedConditions) -> Connectio
         )
         conditions.set(PERMISSION_DENIED, "True", FORBIDDEN, f"{message}: {remedy}")
     elif conditions.has(PERMISSION_DENIED):
-        conditions.set(PERMISSION_DENIED, "False", AS_EXPECTED, "the provider grants what is read")
+        conditions.set(
+            PERMISSION_DENIED,
+            "False",
+            AS_EXPECTED,
+            "the provider lets the konnector read everything that it needs",
+        )
     status = {
         **uids,
         "active_schema_source": link.source,
@@ -276,21 +281,21 @@ def _changed_identity(state: ConnectionState, link: LinkState) -> str:
     status = state.connection.status
     if status.local_cluster_uid and state.local_uid != status.local_cluster_uid:
         return (
-            f"this cluster is {state.local_uid}, and the Connection was made in"
-            f" {status.local_cluster_uid}: delete it, and create another one here"
+            f"the Connection was created in cluster {status.local_cluster_uid}, and this is "
+            f"cluster {state.local_uid}: delete it, and create a new one here"
         )
     if status.remote_cluster_uid and link.remote_uid not in {"", status.remote_cluster_uid}:
         return (
-            f"cluster {link.remote_uid} answers in place of {status.remote_cluster_uid}, which was"
-            " connected first: restore that one, or create another Connection"
+            f"cluster {link.remote_uid} answers, but the Connection first connected to cluster "
+            f"{status.remote_cluster_uid}: restore that cluster, or create another Connection"
         )
     return ""
 
 
 def _another(uid: str) -> str:
     return (
-        f"another konnector renews Lease kbind/consumer-{uid} at the provider, and this one stands"
-        " back: stop one of the two"
+        f"another konnector renews Lease kbind/consumer-{uid} at the provider, so this one "
+        "does nothing: stop one of the two"
     )
 
 

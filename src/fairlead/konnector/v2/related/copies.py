@@ -594,8 +594,9 @@ def _foreign(place: Place, key: Key) -> Fault:
     where = f"at the provider of Connection {place.connection}" if place.connection else "here"
     return Fault(
         FOREIGN_OBJECT,
-        f"{place.resource} {key} ({place.direction}) is not copied, since an object of that name "
-        f"{where} is no copy of this binding: rename or delete one of them, or narrow the rule",
+        f"{place.resource} {key} ({place.direction}) is not copied, since an object of that "
+        f"name {where} is not a copy of this binding: rename or delete one of them, or narrow "
+        "the rule",
     )
 
 

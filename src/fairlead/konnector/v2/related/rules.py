@@ -119,15 +119,15 @@ def places_text(places: Collection[Place]) -> str | None:
 def _refusal(rule: RelatedResource, namespace: str, connection: Object, konnector: str) -> str:
     if namespace and is_protected(namespace, konnector):
         return (
-            f"no related object crosses from or to namespace {namespace}: have the Binding in a "
-            "namespace of its users"
+            f"the konnector copies no related objects from or to namespace {namespace}: create "
+            "the Binding in a namespace of its users"
         )
     admitted = connection.meta.annotations.get(ANNOTATION_RELATED_ADMITTED)
     way = f"{rule.resource}/{rule.direction}"
     if admitted is not None and way not in {item.strip() for item in admitted.split(",")}:
         return (
-            f"annotation {ANNOTATION_RELATED_ADMITTED} of Connection {connection.meta.name} does "
-            f"not list {way}: remove the rule, or have it listed"
+            f"annotation {ANNOTATION_RELATED_ADMITTED} of Connection {connection.meta.name} "
+            f"does not list {way}: remove the rule, or ask an administrator to list it there"
         )
     selector = rule.selector
     terms = selector.label_selector if selector is not None else None
@@ -140,7 +140,7 @@ def _refusal(rule: RelatedResource, namespace: str, connection: Object, konnecto
         )
     odd = [name for name in names if not _NAME.fullmatch(name)]
     if odd:
-        return f"{odd[0]!r} in its selector.names is no name of an object: correct it"
+        return f"{odd[0]!r} in its selector.names is not a valid object name: correct it"
     return ""
 
 

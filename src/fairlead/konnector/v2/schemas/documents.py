@@ -265,8 +265,8 @@ class ServedSchemas:
         if self._no_documents:
             return Fault(
                 PENDING,
-                f"the provider gives no OpenAPI v3 documents: {self._no_documents}; they came "
-                "with Kubernetes 1.24, and have to be readable",
+                f"the provider gives no OpenAPI v3 documents: {self._no_documents}; they need "
+                "Kubernetes 1.24 or later, and the right to read them",
             )
         try:
             body = await self._client.request("GET", f"/openapi/v3/apis/{place}", accept=_JSON)
@@ -297,7 +297,10 @@ class ServedSchemas:
         try:
             schema = document.schema(api.group, api.preferred, api.kind)
         except SchemaError as error:
-            message = f"no CustomResourceDefinition can be made of the provider's {api.name}"
+            message = (
+                "the konnector cannot make a CustomResourceDefinition from the provider's "
+                f"{api.name}"
+            )
             return _Reading(api, digest, fault=Fault(SCHEMA_UNUSABLE, f"{message}: {error}"))
         return _Reading(api, digest, self._numbered(api, schema))
 

@@ -148,7 +148,7 @@ class SchemaDocument:
         """
         name = self._kinds.get((group, version, kind))
         if name is None:
-            raise SchemaError(f"the OpenAPI document has no schema of {kind}")
+            raise SchemaError(f"the OpenAPI document has no schema for {kind}")
         try:
             return _Conversion(self._components).root(name)
         except RecursionError:
@@ -204,7 +204,9 @@ class _Conversion:
         component = self._component(name)
         schema = self._node(component, (name,), typed=_is_of_go(component))
         if schema.get("type") != "object":
-            raise SchemaError(f"its schema is of {schema.get('type', 'no type')}, not an object")
+            raise SchemaError(
+                f"its schema is of {schema.get('type', 'no type')}, not of type object"
+            )
         properties = {**schema.get("properties", {})}
         for field in ("apiVersion", "kind"):
             text = properties.get(field, {}).get("description")
@@ -225,7 +227,7 @@ class _Conversion:
             try:
                 self._decoded[name] = msgspec.json.decode(raw, type=dict[str, Any])
             except msgspec.MsgspecError:
-                raise SchemaError(f"{name} of the OpenAPI document is no schema") from None
+                raise SchemaError(f"{name} of the OpenAPI document is not a schema") from None
         return self._decoded[name]
 
     def _check(self, level: int = 0) -> None:
@@ -238,7 +240,8 @@ class _Conversion:
         if not small or level > bounds.SCHEMA_LEVELS:
             raise SchemaError(
                 f"its schema is too large: at most {bounds.SCHEMA_NODES} fields and "
-                f"{bounds.SCHEMA_BYTES} bytes, and {bounds.SCHEMA_LEVELS} fields within each other"
+                f"{bounds.SCHEMA_BYTES} bytes, nested at most {bounds.SCHEMA_LEVELS} levels "
+                "deep"
             )
 
     def _node(self, schema: object, path: tuple[str, ...], *, typed: bool, level: int = 0) -> JSON:
@@ -270,7 +273,7 @@ class _Conversion:
     def _referred(self, schema: JSON, reference: str, path: tuple[str, ...], level: int) -> JSON:
         name = reference.removeprefix(_REFERENCE)
         if name == reference:
-            raise SchemaError(f"its schema refers to {reference}, outside of the document")
+            raise SchemaError(f"its schema refers to {reference}, outside the document")
         if name == _OBJECT_META:
             result = dict(_OPEN)
         elif name in path:
