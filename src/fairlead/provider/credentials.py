@@ -104,8 +104,8 @@ async def ensure_credentials(
     reached = as_before(options, stored.config)
     if not reached.external_address and client.config.only_inside:
         raise InviteError(
-            f"only Pods of this cluster reach {client.config.server}, which consumers would get "
-            "as the address of its API server: give the provider --external-address "
+            f"only Pods of this cluster reach {client.config.server}, and consumers would get "
+            "this address of the API server: give the provider --external-address "
             "https://HOST:6443 (in the chart provider.externalAddress)"
         )
     existing = token_secrets(listed.items)
@@ -323,7 +323,7 @@ def _unfilled(secret: Object | None) -> str:
     if secret is None:
         return "it is not there"
     if not token_secrets([secret]):
-        return f"it is no token of ServiceAccount {BINDER_NAME}"
+        return f"it is not a token of ServiceAccount {BINDER_NAME}"
     return "" if token_secrets([secret])[0].token else "the token has not been filled in"
 
 

@@ -74,13 +74,14 @@ async def ensure_cluster_namespace(
         if author.startswith(GROUP_AUTHOR):
             # A quota counts the consumers of persons: a group's name must not bypass it.
             raise OtherAuthorError(
-                f"identity {identity} has no consumer, and {author} can begin none: a person "
-                "binds it first, and `fairlead provider hand-over` gives it to the group"
+                f"identity {identity} has no consumer, and {author} cannot create one: a "
+                "person has to bind it first, and `fairlead provider hand-over` gives it to "
+                "the group"
             )
         if most is not None and _number(namespaces, author) >= most:
             raise TooManyConsumersError(
-                f"{_named(author)} may have {most} consumers and has them: revoke one that is not "
-                "used, by `fairlead provider revoke`"
+                f"{_named(author)} already has {most} consumers, the allowed number: revoke an "
+                "unused one with `fairlead provider revoke`"
             )
         namespace = await _create(client, identity, author, prefix, requested_in)
     # This also holds for a namespace that another invitation has just made.
@@ -93,8 +94,8 @@ async def ensure_cluster_namespace(
     known_in = namespace.meta.annotations.get(ANNOTATION_REQUESTED_IN, "")
     if requested_in and known_in not in {"", requested_in}:
         raise OtherAuthorError(
-            f"identity {identity} is handed out to requests in namespace {known_in} alone, not to "
-            f"those in {requested_in}: `fairlead provider hand-over` takes that back"
+            f"only requests in namespace {known_in} get identity {identity}, not those in "
+            f"{requested_in}: `fairlead provider hand-over` changes that"
         )
     if namespace.meta.deleting:
         raise InviteError(

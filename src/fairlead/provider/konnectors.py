@@ -66,10 +66,10 @@ def shortcoming(binding: Object, export: Object, granted: Callable[[str], bool])
         return ""
     version = binding.decode(_ClusterBinding).status.konnector_version or "of no known version"
     return (
-        f"its konnector ({version}) is not Fairlead's: for APIServiceExport {export.meta.name} it "
-        f"watches {', '.join(kinds)} in all namespaces, which it may not, so that none of them "
-        "cross. Start `fairlead provider run` with --original-konnectors, or use Fairlead's "
-        "konnector"
+        f"its konnector ({version}) is not Fairlead's: for APIServiceExport {export.meta.name} "
+        f"it watches {', '.join(kinds)} in all namespaces without the right to do so, and "
+        "synchronizes none of them. Start `fairlead provider run` with --original-konnectors, "
+        "or use Fairlead's konnector"
     )
 
 

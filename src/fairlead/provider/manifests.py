@@ -125,7 +125,7 @@ def export_roles(exports: Sequence[str], *, claims: Sequence[str] = DEFAULT_CLAI
         for claim in claims:
             if claim not in CLAIMABLE:
                 allowed = ", ".join(sorted(CLAIMABLE))
-                raise ValueError(f"claim {claim!r} is not possible: only {allowed} can be claimed")
+                raise ValueError(f"cannot claim {claim!r}: only {allowed} can be claimed")
             roles.append(part(f"{NAME}-claim-{claim}", [rule("", [claim], ALL_VERBS)]))
     return roles
 
@@ -180,10 +180,10 @@ def invitation_role() -> JSON:
     )
     role["metadata"]["annotations"] = {
         "kubernetes.io/description": (
-            "Lets the provider answer BindableResourcesRequests: make cluster namespaces, "
+            "Lets the provider answer BindableResourcesRequests: create cluster namespaces, "
             "ServiceAccounts and their tokens. A program that may create Secrets in all "
-            "namespaces can become any ServiceAccount, so this is an administrator's power. Not "
-            "needed where people invite with `fairlead provider invite`."
+            "namespaces can act as any ServiceAccount, so these are an administrator's rights. "
+            "Not needed if people invite with `fairlead provider invite`."
         )
     }
     return role

@@ -84,7 +84,7 @@ class ConsumerMetrics(Collector):
             try:
                 await self.count()
             except ClientError as error:
-                _log.info("the objects of consumers are not counted", reason=str(error))
+                _log.info("cannot count the objects of consumers", reason=str(error))
             await asyncio.sleep(self._interval)
 
     async def count(self) -> None:

@@ -86,7 +86,7 @@ def reservation(name: str, namespace: Object | None, key: Key, options: Provider
         # Made from the name of the cluster namespace, or handed over by an administrator.
         return ""
     if name.startswith(_SYSTEM_PREFIX):
-        return f"names that begin with {_SYSTEM_PREFIX} are the cluster's own"
+        return f"names that begin with {_SYSTEM_PREFIX} belong to the cluster itself"
     prefix = options.namespace_prefix
     if prefix and name.startswith(prefix):
         return f"names that begin with {prefix} are for cluster namespaces"

@@ -84,11 +84,11 @@ def beyond(
 ) -> str:
     """Return which resource or claim exceeds the consumer's invitation, and how; "" if none."""
     if offer.record.revoked:
-        return "the provider is taking this consumer's access away"
+        return "the provider is revoking this consumer's access"
     if offer.record.templates is None:
         return (
-            "what this consumer was invited to is not recorded, since it was invited by an older "
-            "version: the provider has to invite it again, by `fairlead provider invite`"
+            "there is no record of this consumer's invitation, since an older version invited "
+            "it: the provider has to invite it again with `fairlead provider invite`"
         )
     templates = {name: found for name, found in offer.templates.items() if found is not None}
     for index, resource in enumerate(resources):
@@ -108,7 +108,7 @@ def _beyond_resources(resource: ExportResource, templates: Sequence[TemplateSpec
         if offered.group_resource == resource.group_resource
     ]
     if not offered:
-        return "is not what this consumer was invited to"
+        return "is not in this consumer's invitation"
     # No versions means all of them.
     if any(not one.versions for one in offered):
         return ""
@@ -116,7 +116,7 @@ def _beyond_resources(resource: ExportResource, templates: Sequence[TemplateSpec
     if resource.versions and set(resource.versions) <= set(versions):
         return ""
     text = f"versions {_listed(resource.versions)}" if resource.versions else "all versions"
-    return f"is asked for in {text}, and this consumer was invited to {', '.join(versions)}"
+    return f"is requested in {text}, and this consumer's invitation has {', '.join(versions)}"
 
 
 def _beyond_claims(claim: PermissionClaim, templates: Sequence[TemplateSpec]) -> str:
@@ -127,10 +127,10 @@ def _beyond_claims(claim: PermissionClaim, templates: Sequence[TemplateSpec]) ->
         if offered.group_resource == claim.group_resource
     ]
     if not offered:
-        return "is claimed, which is not what this consumer was invited to"
+        return "is claimed, but is not in this consumer's invitation"
     if any(covers(one, claim.selector) for one in offered):
         return ""
-    return "is claimed by a selector that is wider than what this consumer was invited to"
+    return "is claimed with a wider selector than in this consumer's invitation"
 
 
 def covers(offered: Selector, requested: Selector) -> bool:
@@ -217,13 +217,13 @@ def _described(offer: Offer) -> str:
     """Return the offers of a consumer's templates as text, with the remedy."""
     names = offer.record.templates or ()
     if not names:
-        return "it was invited to no template; the provider has to invite it"
+        return "its invitation has no template; the provider has to invite it"
     texts = [_template(name, offer.templates.get(name)) for name in names[: bounds.NAMED]]
     if len(names) > bounds.NAMED:
         texts.append(f"and {len(names) - bounds.NAMED} more")
     return (
-        f"{'; '.join(texts)}. Ask for no more than that, or have the provider change the template "
-        "or invite to another one"
+        f"{'; '.join(texts)}. Request no more than that, or ask the provider to change the "
+        "template, or to invite you with another one"
     )
 
 

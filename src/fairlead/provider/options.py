@@ -83,7 +83,7 @@ def parse_sync_interval(text: str) -> float:
     seconds = duration.total_seconds()
     if seconds < MINIMAL_SYNC_INTERVAL:
         raise ValueError(
-            f"schema sync interval {text} is too short: {MINIMAL_SYNC_INTERVAL:g}s is the least"
+            f"schema sync interval {text} is too short: the minimum is {MINIMAL_SYNC_INTERVAL:g}s"
         )
     return seconds
 
@@ -119,8 +119,8 @@ def check_namespace_prefix(prefix: str) -> str:
     """
     if not _PREFIX.fullmatch(prefix):
         raise ValueError(
-            f"namespace prefix {prefix!r} has to begin with a letter or digit and to have nothing "
-            f"but lower-case letters, digits and dashes, at most {_PREFIX_LENGTH}"
+            f"namespace prefix {prefix!r} has to begin with a letter or digit, and may have "
+            f"only lower-case letters, digits and dashes, at most {_PREFIX_LENGTH}"
         )
     return prefix
 

@@ -37,9 +37,11 @@ async def check_provider(client: Client, resource: Resource = APISERVICEEXPORTS)
     if names:
         more = f" and {len(names) - bounds.NAMED} more" if len(names) > bounds.NAMED else ""
         raise NoProviderError(
-            f"{missing}, and binds {', '.join(names[: bounds.NAMED])}{more}: it is a consumer's, "
-            "where `fairlead bindings` answers. Give this command the provider's kubeconfig"
+            f"{missing}, and binds {', '.join(names[: bounds.NAMED])}{more}: it is a "
+            "consumer's cluster, for which you can run `fairlead bindings`. Give this command "
+            "the provider's kubeconfig"
         )
     raise NoProviderError(
-        f"{missing}: is it the provider's? `fairlead provider run` installs it there"
+        f"{missing}: is this the provider's cluster? `fairlead provider run` installs the kind "
+        "there"
     )

@@ -56,7 +56,7 @@ async def test_a_crd_of_this_clusters_own_is_left(world: BindWorld) -> None:
     crd = exported_crd(world.world.provider.group, exported=False)
     await install_crds(world.world.consumer, [crd])
     err = await refused(world, "--api", world.api)
-    assert f"CustomResourceDefinition {world.api} is in this cluster already" in err
+    assert f"CustomResourceDefinition {world.api} already exists in this cluster" in err
     code, _, err = await world.bind("--api", world.api, "--pull-policy", "None")
     assert code == 0, err
     # Their kind has roles of its own.

@@ -352,7 +352,7 @@ async def test_a_namespace_of_another_is_not_taken(kbind: KbindWorld) -> None:
     # Revoking lets it go, with all that it has.
     await shop.there.create(CONFIGMAPS, {"metadata": {"name": "own"}}, "plain")
     lines = await revoked(shop)
-    assert "namespace/plain stays, without an owner" in lines
+    assert "namespace/plain stays and belongs to no consumer" in lines
     plain = await shop.there.get(NAMESPACES, "plain")
     assert (plain.meta.deleting, LABEL_CONSUMER in plain.meta.labels) == (False, False)
     await shop.there.get(CONFIGMAPS, "own", "plain")
@@ -391,8 +391,8 @@ async def test_what_cannot_be_invited_is_refused_before_anything_is_written(
     await kbind.provider.offer()
     refusals: list[tuple[tuple[str, ...], dict[str, Any], str]] = [
         (("nothings.example.org",), {}, "no CustomResourceDefinition nothings.example.org"),
-        (("deployments.apps",), {}, "no one can bind"),
-        (("connections.core.kbind.io",), {}, "no one can bind"),
+        (("deployments.apps",), {}, "no consumer can bind"),
+        (("connections.core.kbind.io",), {}, "no consumer can bind"),
         ((), {"namespaces": ("shop",), "whole_cluster": True}, "--whole-cluster"),
         ((), {"related": ("secrets/FromProvider",), "whole_cluster": True}, "--related"),
     ]
@@ -422,7 +422,7 @@ async def test_a_copy_that_is_held_is_named_and_goes_by_force(
     await shop.copied()
     held = {"metadata": {"finalizers": ["example.org/slow"]}}
     await shop.there.merge_patch(shop.resource, "a", shop.name, held)
-    with pytest.raises(ClearingError, match=r"no access any more.*--force"):
+    with pytest.raises(ClearingError, match=r"no longer has access.*--force"):
         await revoked(shop, timeout=1.0)
     await refused(file)
     assert (await row_of(shop)).deleting
@@ -444,7 +444,7 @@ async def test_data_is_kept_where_that_is_said(kbind: KbindWorld) -> None:
     await shop.create()
     copy = await shop.copied()
     lines = await revoked(shop, keep_data=True)
-    assert f"namespace/{shop.name} stays, without an owner" in lines
+    assert f"namespace/{shop.name} stays and belongs to no consumer" in lines
     kept = await shop.there.get(shop.resource, "a", shop.name)
     assert kept.meta.uid == copy["metadata"]["uid"]
     await gone(shop.there, NAMESPACES, shop.home)

@@ -242,12 +242,15 @@ async def test_a_cluster_without_kube_bind_has_nothing_bound(
     assert (code, err.count("kube-bind is not installed in this cluster")) == (1, 1)
     code, out, err = await fairlead(plane, tmp_path, "provider", "consumers")
     assert (code, out) == (1, "")
-    assert "no kind APIServiceExport: is it the provider's?" in err
+    assert "no kind APIServiceExport: is this the provider's cluster?" in err
     file = str(tmp_path / "invitation.json")
     code, _, err = await fairlead(
         plane, tmp_path, "provider", "invite", "shop", "--template", "db", "-o", file
     )
-    assert (code, err.count("no kind APIServiceExportTemplate: is it the provider's?")) == (1, 1)
+    assert (
+        code,
+        err.count("no kind APIServiceExportTemplate: is this the provider's cluster?"),
+    ) == (1, 1)
 
 
 async def test_a_terminal_is_kept_up_to_date_until_it_is_interrupted(

@@ -242,10 +242,7 @@ async def test_a_request_bounds_its_authors_consumers(admin: Client, namespace: 
         )
         await ends(identity, "1", "SecretReady")
         other = str(uuid.uuid4())
-        assert (
-            "may have 1 consumers and has them"
-            in (await ends(other, "1", "TooManyConsumers"))["message"]
-        )
+        assert "already has 1 consumers" in (await ends(other, "1", "TooManyConsumers"))["message"]
         with pytest.raises(UnknownConsumerError):
             await find_consumer(admin, other)
         # One that is there is no new one.

@@ -169,11 +169,11 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
     assert "there is no terminal to ask on: give --yes" in err
     code, _, err = await operator.run("provider", "revoke", name, answer="n")
     assert (code, "Aborted" in err) == (1, True)
-    assert "1 object and 1 namespace are deleted for ever" in err
+    assert "1 object and 1 namespace are deleted permanently" in err
     assert (await operator.consumers())[name]["healthy"]["status"] == "True"
     code, out, err = await operator.run("provider", "revoke", name, answer="y")
     assert (code, out) == (0, f"{name} is revoked\n"), err
-    assert "access taken away: " in err
+    assert "removed its access: " in err
     for deleted in (namespace, there):
         with pytest.raises(NotFound):
             await world.provider.get(NAMESPACES, deleted)
@@ -192,7 +192,7 @@ async def test_data_can_be_kept(operator: Operator) -> None:
     await when(world.provider, world.widgets, "blue", there, until=bool)
     # By the cluster namespace, as somebody does who finds it with kubectl.
     _, err = await operator.does("provider", "revoke", namespace, "--keep-data", "--yes")
-    assert "1 object and 1 namespace stay, without an owner" in err
+    assert "1 object and 1 namespace stay and belong to no consumer" in err
     assert (await world.provider.get(world.widgets, "blue", there)).meta.name == "blue"
     assert name not in await operator.consumers()
 
@@ -230,8 +230,8 @@ async def test_a_kind_that_cannot_be_listed_hides_nothing_else_and_keeps_no_acce
     code, out, err = await operator.run("provider", "revoke", name, "--yes")
     assert (code, out) == (3, "")
     first, *_, last = err.splitlines()
-    assert first.startswith("access taken away: ")
-    assert "has no access any more, but not all that it has could be listed" in last
+    assert first.startswith("removed its access: ")
+    assert "no longer has access, but the command could not list all objects" in last
     # The provider's controller goes on where the command has ended.
     faults.clear()
     await gone(world.provider, NAMESPACES, link.cluster_namespace)

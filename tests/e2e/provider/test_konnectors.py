@@ -162,7 +162,7 @@ async def test_rotating_says_at_once_that_an_original_konnector_never_tells(
         )
         return lines
 
-    with pytest.raises(RotateError, match=r"v0\.8\.1.* does not tell .*--finish"):
+    with pytest.raises(RotateError, match=r"v0\.8\.1.* does not report .*--finish"):
         await turn(finish=False)
     async with Client(
         parse_kubeconfig((await stored_kubeconfig(admin, team.namespace)).content)

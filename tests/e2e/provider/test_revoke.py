@@ -129,7 +129,7 @@ async def test_a_revoked_consumer_leaves_nothing_and_others_keep_all(world: Worl
     )
     assert (about.exports, about.namespaces, about.objects) == (1, 1, 1)
     lines = await revoked(world.provider, link)
-    assert lines[0].startswith("access taken away: ")
+    assert lines[0].startswith("removed its access: ")
     await is_locked_out(link)
     for name in (namespace, link.cluster_namespace):
         with pytest.raises(NotFound):
@@ -331,7 +331,9 @@ async def test_a_kind_that_cannot_be_listed_keeps_no_access(
         keep_data=keep
     )
     monkeypatch.setattr(bounds, "UNLISTED_SECONDS", 0.5)
-    with pytest.raises(ClearingError, match=r"no access any more, but not all .*widgets.example"):
+    with pytest.raises(
+        ClearingError, match=r"no longer has access, but .* list all .*widgets.example"
+    ):
         await revoked(world.provider, link, keep=keep)
     await is_locked_out(link)
     assert await names(world.provider, link.cluster_namespace) == []
@@ -413,7 +415,7 @@ async def test_what_cannot_be_taken_keeps_nothing_else_of_the_access(
     other, _ = await other_consumer(world)
     faults = world.provider_plane.faults
     faults.fail(verb, resource, 403, times=-1)
-    with pytest.raises(RevokeError, match="its data was not touched: fix that, or use other"):
+    with pytest.raises(RevokeError, match="did not touch its data: fix that, or use other"):
         await revoked(world.provider, link)
     faults.clear()
     if resource != "rolebindings":

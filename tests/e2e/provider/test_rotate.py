@@ -161,7 +161,7 @@ async def test_without_a_word_from_the_konnector_both_tokens_stay(world: World) 
     await world.provider.merge_patch(
         CLUSTERBINDINGS, "cluster", link.cluster_namespace, {"status": beat}, subresource="status"
     )
-    with pytest.raises(RotateError, match=r"\(v0.8.1\) does not tell .* --finish"):
+    with pytest.raises(RotateError, match=r"\(v0.8.1\) does not report .* --finish"):
         await rotated(world.provider, link, timeout=0.5)
     assert await tokens(world, link) == ["kube-binder", "kube-binder-2"]
     new = await handed_out(world, link)
@@ -177,7 +177,7 @@ async def test_what_does_not_work_is_not_handed_out(world: World, tmp_path: Path
     link = await invited(world.consumer, world.provider)
     before = await handed_out(world, link)
     wrong = Authority.create("somebody else").pem
-    with pytest.raises(RotateError, match=r"do not work, and it keeps .* certificate was refused"):
+    with pytest.raises(RotateError, match=r"do not work, so it keeps .* certificate was refused"):
         await rotated(world.provider, link, external_ca=wrong)
     assert await handed_out(world, link) == before
     assert await works(before)
@@ -198,7 +198,9 @@ async def test_an_address_that_is_not_for_here_is_said(world: World) -> None:
                 finish=False,
                 progress=lines.append,
             )
-    assert lines[0].startswith("not tried at its own address, only the token itself: ")
+    assert lines[0].startswith(
+        "checked only the token, and not the consumer's address for this API server: "
+    )
     assert parse_kubeconfig(await handed_out(world, link)).server == address
 
 
@@ -271,5 +273,5 @@ async def test_before_a_token_is_handed_out_the_old_one_is_kept(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert "keeps the token that it has, for no other was handed out" in lines[-1]
+    assert "keeps its token, since it did not get a new one" in lines[-1]
     assert await handed_out(world, link) == known

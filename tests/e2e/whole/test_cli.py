@@ -137,7 +137,7 @@ async def test_inviting_without_the_providers_crds_says_what_is_missing(planes: 
     )
     assert code == 1
     assert len(err.strip().splitlines()) == 1
-    assert "no kind APIServiceExportTemplate: is it the provider's?" in err
+    assert "no kind APIServiceExportTemplate: is this the provider's cluster?" in err
     assert not (planes / "out").exists()
 
 

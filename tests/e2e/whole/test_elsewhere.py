@@ -137,7 +137,10 @@ async def test_commands_on_consumers_know_a_consumers_cluster(
     ):
         code, out, err = await fairlead(bound.consumer_plane, tmp_path, "provider", *command)
         assert (code, out) == (1, ""), command
-        assert "binds postgres: it is a consumer's, where `fairlead bindings` answers" in err
+        assert (
+            "binds postgres: it is a consumer's cluster, for which you can run `fairlead bindings`"
+            in err
+        )
 
 
 async def test_who_may_not_read_crds_hears_of_it_too(bound: World) -> None:

@@ -265,8 +265,8 @@ def test_a_version_without_end_hides_nobody() -> None:
     ("record", "templates", "told"),
     [
         pytest.param(INVITED, ["widgets"], "", id="invited"),
-        pytest.param({"templates": []}, [], "goes beyond", id="to nothing"),
-        pytest.param({}, None, "not recorded", id="not recorded"),
+        pytest.param({"templates": []}, [], "exceeds", id="to nothing"),
+        pytest.param({}, None, "no record of its invitation", id="not recorded"),
         pytest.param({"templates": [], "revoked": True}, [], "", id="being revoked"),
         pytest.param({"templates": [{"name": "x"}]}, ["x"], "x does not exist", id="gone"),
     ],
@@ -283,7 +283,7 @@ def test_what_a_consumer_was_invited_to_and_what_goes_beyond_it(
 def test_an_export_of_another_kind_goes_beyond_its_template() -> None:
     found = one(binding(), exports=[export("a"), export("b", plural="gauges")])
     (line,) = found.warnings
-    assert "APIServiceExport b goes beyond its invitations" in line
+    assert "APIServiceExport b exceeds the consumer's invitations" in line
     assert "template widgets offers widgets.example.org v1" in line
 
 

@@ -76,7 +76,7 @@ def owned(uid: str = "uid-widgets", name: str = "widgets", plural: str = "widget
         pytest.param(
             owned("uid-old"),
             "BoundSchemaMissing",
-            "is of a deleted export of this name",
+            "belongs to a deleted export of this name",
             id="that of one of this name before",
         ),
     ],

@@ -337,7 +337,7 @@ SIZED: JSON = {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"
             resource(),
             crd(conversion=webhook(service=SERVICE)),
             "UnsupportedConversion",
-            "widgets.example.org cannot be exported: its versions are converted by a webhook that "
+            "widgets.example.org cannot be exported: the webhook that converts its versions "
             "is Service tools/converter of the provider's cluster",
             id="conversion by a Service",
         ),
@@ -361,8 +361,8 @@ SIZED: JSON = {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"
             crd(),
             "NotExportable",
             "spec.resources[0]: configmaps.core is a kind of Kubernetes or kube-bind itself, "
-            "which every cluster has for itself and none can export: take it out of the request; "
-            "objects of this kind can be shared by spec.permissionClaims",
+            "which each cluster has on its own and no provider can export: take it out of the "
+            "request; objects of this kind can be shared by spec.permissionClaims",
             id="core group, claimable",
         ),
         pytest.param(
@@ -722,9 +722,11 @@ def test_a_request_within_its_template_is_exported() -> None:
     ("offer", "told"),
     [
         pytest.param(invited("gadgets"), "template postgres offers gadgets", id="another kind"),
-        pytest.param(invited("widgets", versions=("v2",)), "invited to v2", id="another version"),
-        pytest.param(UNRECORDED, "not recorded", id="invited before there was a record"),
-        pytest.param(REVOKED, "access away", id="being revoked"),
+        pytest.param(
+            invited("widgets", versions=("v2",)), "invitation has v2", id="another version"
+        ),
+        pytest.param(UNRECORDED, "there is no record of", id="invited before there was a record"),
+        pytest.param(REVOKED, "revoking this", id="being revoked"),
     ],
 )
 def test_a_request_beyond_its_template_is_refused(offer: Offer, told: str) -> None:

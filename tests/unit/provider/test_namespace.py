@@ -310,5 +310,10 @@ def test_who_reached_the_limit_is_told_what_either_side_can_do() -> None:
     result = plan(service_namespace(), full=True)
     condition = conditions(result.status or {})["NamespaceReady"]
     assert condition["severity"] == "Error"
-    for part in (TARGET, "(1000)", "on the consumer, delete", "--namespaces-per-consumer"):
+    for part in (
+        TARGET,
+        "(1000)",
+        "in the consumer's cluster, delete",
+        "--namespaces-per-consumer",
+    ):
         assert part in condition["message"]

@@ -101,28 +101,28 @@ def test_a_revocation_leaves_no_template() -> None:
             [WIDGETS],
             [resource(), resource("gadgets")],
             [],
-            "spec.resources[1]: gadgets.example.org is not what",
+            "spec.resources[1]: gadgets.example.org is not in",
             id="another kind",
         ),
         pytest.param(
             [WIDGETS],
             [resource(group="example.com")],
             [],
-            "widgets.example.com is not what",
+            "widgets.example.com is not in",
             id="the same plural of another group",
         ),
         pytest.param(
             [WIDGETS],
             [resource(versions=["v1", "v2"])],
             [],
-            "is asked for in versions v1, v2, and this consumer was invited to v1",
+            "is requested in versions v1, v2, and this consumer's invitation has v1",
             id="another version",
         ),
         pytest.param(
             [WIDGETS],
             [resource(versions=[])],
             [],
-            "is asked for in all versions",
+            "is requested in all versions",
             id="no versions are all versions",
         ),
         pytest.param(
@@ -150,14 +150,14 @@ def test_a_revocation_leaves_no_template() -> None:
             [WIDGETS],
             [resource()],
             [claim()],
-            "spec.permissionClaims[0]: secrets.core is claimed, which is not",
+            "spec.permissionClaims[0]: secrets.core is claimed, but is not",
             id="a claim of no template",
         ),
         pytest.param(
             [SECRETS],
             [resource()],
             [claim("configmaps")],
-            "configmaps.core is claimed, which is not",
+            "configmaps.core is claimed, but is not",
             id="a claim on another kind",
         ),
         pytest.param([SECRETS], [resource()], [claim()], "", id="a narrower claim"),
@@ -165,10 +165,10 @@ def test_a_revocation_leaves_no_template() -> None:
             [{**WIDGETS, "permissionClaims": [claim()]}],
             [resource()],
             [claim("secrets", labelSelector={})],
-            "by a selector that is wider",
+            "with a wider selector",
             id="a wider claim",
         ),
-        pytest.param([], [resource()], [], "it was invited to no template", id="to no template"),
+        pytest.param([], [resource()], [], "its invitation has no template", id="to no template"),
     ],
 )
 def test_what_goes_beyond_the_templates(
@@ -202,7 +202,7 @@ def test_without_a_record_nothing_can_be_requested() -> None:
 def test_a_consumer_that_is_being_revoked_gets_nothing() -> None:
     given = offer(WIDGETS)
     going = given._replace(record=msgspec.structs.replace(given.record, revoked=True))
-    assert "taking this consumer's access away" in asked(going, [resource()])
+    assert "revoking this consumer's access" in asked(going, [resource()])
 
 
 def labels(*expressions: JSON, **match: str) -> JSON:

@@ -110,9 +110,11 @@ BEAT: JSON = {"lastHeartbeatTime": "2026-05-01T12:00:00Z", "konnectorVersion": "
     ("found", "message"),
     [
         pytest.param(binding(told(NEW), **BEAT), "", id="told"),
-        pytest.param(binding(told("sha256:old"), **BEAT), "has not told yet", id="the old ones"),
+        pytest.param(
+            binding(told("sha256:old"), **BEAT), "has not reported yet", id="the old ones"
+        ),
         pytest.param(binding(told("sha256:old"), REFUSED, **BEAT), "no CA", id="refused"),
-        pytest.param(binding(**BEAT), "v0.8.1) does not tell", id="one that never tells"),
+        pytest.param(binding(**BEAT), "v0.8.1) does not report", id="one that never tells"),
         pytest.param(binding(), "no konnector has reported", id="never seen"),
         pytest.param(None, "no ClusterBinding", id="not there"),
     ],

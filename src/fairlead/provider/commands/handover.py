@@ -25,7 +25,7 @@ def check_author(text: str) -> str:
     person = text.startswith(_ISSUERS) and "/" in text.partition("://")[2].strip("/")
     if not (group or person) or not text.isprintable() or text != text.strip():
         raise ValueError(
-            f"{text!r} is neither a person nor a group: give ISSUER/SUB, such as "
+            f"{text!r} names neither a person nor a group: give ISSUER/SUB, such as "
             "https://login.example.org/ada, or group:NAME, such as group:oidc:team-a"
         )
     return text

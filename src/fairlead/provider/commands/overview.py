@@ -228,8 +228,8 @@ def _revocation_verdict(read: ClusterBindingView, consumer: str) -> Judgement:
     cleared = get_condition(read.conditions, CLEARED)
     begun = Finding(
         "waiting",
-        "its access is being taken away, and no controller deletes its data yet",
-        remedy=f"see what is left, and go on: fairlead provider revoke {consumer}",
+        "the provider is revoking its access, and no controller deletes its data yet",
+        remedy=f"to see what is left, and to continue: fairlead provider revoke {consumer}",
     )
     return with_findings(Judgement("unknown"), [_finding(cleared) if cleared else begun])
 
@@ -298,15 +298,15 @@ def _warnings(state: ProviderState, binding: Object, exports: Sequence[Object]) 
             why := beyond(offer, spec.resources, spec.permission_claims)
         ):
             warnings.append(
-                f"APIServiceExport {export.meta.name} goes beyond its invitations: {why}"
+                f"APIServiceExport {export.meta.name} exceeds the consumer's invitations: {why}"
             )
         warnings += [lacks] if lacks else []
     return warnings
 
 
 _UNRECORDED = (
-    "what it was invited to is not recorded: its exports stay, and it can request nothing more "
-    "until it is invited again"
+    "there is no record of its invitation: its exports stay, and it can request nothing more "
+    "until you invite it again"
 )
 
 
@@ -423,8 +423,10 @@ def _kbind_row(
     invitation = consumer.invitation
     verdict = _verdict(ClusterBindingView(healthy=healthy), [], lost)
     if invitation.revoked:
-        remedy = f"go on: fairlead provider revoke {consumer.home}"
-        begun = Finding("waiting", "its access is taken away, and not all its data", remedy=remedy)
+        remedy = f"to continue: fairlead provider revoke {consumer.home}"
+        begun = Finding(
+            "waiting", ("its access is revoked, but not all of its data is deleted"), remedy=remedy
+        )
         verdict = with_findings(Judgement("unknown"), [begun])
     return ConsumerRow(
         identity=consumer.name,

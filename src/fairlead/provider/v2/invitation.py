@@ -168,12 +168,12 @@ class _Invitation:
         ):
             if old and new not in {"", old}:
                 raise InviteError(
-                    f"{self._name} was invited with {flag} {old}, by which its objects exist in "
-                    "its cluster: leave the flag out, or revoke it first"
+                    f"{self._name} was invited with {flag} {old}, and its objects exist in its "
+                    "cluster on these terms: leave the flag out, or revoke it first"
                 )
         wish = former.extended(request)
         if not wish.apis:
-            raise InviteError("give the APIs that it may use: --api PLURAL.GROUP")
+            raise InviteError("give the APIs that the consumer may use: --api PLURAL.GROUP")
         wish = msgspec.structs.replace(
             wish,
             # Two providers of one consumer have different groups, and so no object in common.
@@ -183,15 +183,15 @@ class _Invitation:
         if not wish.whole_cluster and not wish.namespaces:
             if not is_label(self._name):
                 raise InviteError(
-                    f"{self._name} is no name of a namespace: give one with --namespace"
+                    f"{self._name} is not a valid name of a namespace: give one with --namespace"
                 )
             wish = msgspec.structs.replace(wish, namespaces=(self._name,))
         if wish.whole_cluster and (wish.namespaces or wish.related):
             what = f"namespaces {', '.join(wish.namespaces)}" if wish.namespaces else "--related"
             raise InviteError(
-                f"--whole-cluster does not go with {what}: choose one of both. A consumer that "
-                "has the other one is revoked first; related resources of a whole cluster would "
-                "be everybody's Secrets or ConfigMaps"
+                f"--whole-cluster excludes {what}: choose one of them. To change a consumer "
+                "from one to the other, revoke it first; related resources of a whole cluster "
+                "would be the Secrets or ConfigMaps of all its users"
             )
         return wish
 
@@ -203,7 +203,9 @@ class _Invitation:
         """
         group = api.partition(".")[2]
         if not bindable(group) or group == GROUP:
-            raise InviteError(f"{api} is a kind of Kubernetes or kube-bind, which no one can bind")
+            raise InviteError(
+                f"{api} is a kind of Kubernetes or kube-bind, which no consumer can bind"
+            )
         crd = await find(self._client, CUSTOMRESOURCEDEFINITIONS, api)
         if crd is None:
             raise InviteError(
@@ -219,8 +221,8 @@ class _Invitation:
             raise InviteError(f"CustomResourceDefinition {api} serves no version")
         if not spec.namespaced and not wish.whole_cluster:
             raise InviteError(
-                f"objects of {api} are in no namespace: such an API needs --whole-cluster, with "
-                "which the consumer reads and writes all its objects, also those of others"
+                f"{api} is cluster-scoped: it needs --whole-cluster, with which the consumer "
+                "reads and writes all objects of the API, also those of others"
             )
         self._warn_of_conversion(api, spec)
         return crd
@@ -228,7 +230,8 @@ class _Invitation:
     def _warn_of_conversion(self, api: str, spec: CRDSpec) -> None:
         if spec.conversion is not None and spec.conversion.strategy == "Webhook":
             self._say(
-                f"warning: {api} is converted by a webhook, which no konnector of kbind v2 binds"
+                f"warning: a webhook converts {api}, and no konnector of kbind v2 binds such "
+                "an API"
             )
 
     async def _look_at(
@@ -256,9 +259,9 @@ class _Invitation:
         is_ours = namespace.meta.labels.get(LABEL_CONSUMER) == self._home
         if not is_ours and not existing_namespaces:
             raise InviteError(
-                f"namespace {name} exists, and was not made for {self._name}, who would read and "
-                f"write all objects of {', '.join(wish.apis)} in it: give another --namespace, or "
-                "--existing-namespaces if that is meant"
+                f"namespace {name} exists, and was not made for {self._name}, which would read "
+                f"and write all objects of {', '.join(wish.apis)} in it: give another "
+                "--namespace, or --existing-namespaces if you intend this"
             )
         return namespace
 
@@ -270,8 +273,8 @@ class _Invitation:
             home = await self._client.get(NAMESPACES, self._home)
         if consumer_of(home) != self._name:
             raise InviteError(
-                f"namespace {self._home} exists and was not made for {self._name}: delete it, or "
-                "invite it by another name"
+                f"namespace {self._home} exists and was not made for {self._name}: delete it, "
+                "or invite the consumer under another name"
             )
         if home.meta.deleting:
             raise InviteError(
@@ -332,7 +335,7 @@ class _Invitation:
             # Of two invitations that mark one namespace the server refuses the second.
             with suppress(Conflict):
                 if await commit(self._client, NAMESPACES, namespace, body) is not namespace:
-                    self._say(f"namespace/{name} is {self._name}'s from now on")
+                    self._say(f"namespace/{name} belongs to {self._name} from now on")
                 return
 
     async def _create_namespace(self, metadata: JSON) -> bool:
@@ -364,8 +367,9 @@ class _Invitation:
             )
         if "secrets/FromConsumer" in wish.related:
             self._say(
-                f"warning: {self._name} may create Secrets in {', '.join(wish.namespaces)}, and "
-                "so get a token of any ServiceAccount there: give none of them rights"
+                f"warning: {self._name} may create Secrets in {', '.join(wish.namespaces)}, "
+                "and thus get a token of any ServiceAccount there: give these ServiceAccounts "
+                "no rights"
             )
 
 

@@ -158,11 +158,11 @@ def reserved(name: str, *, konnector_namespace: str) -> str:
     if reason := system_reservation(name):
         return reason
     if name == LEASE_NAMESPACE:
-        return "the Leases of all consumers are there"
+        return "it holds the Leases of all consumers"
     if name == DEFAULT_NAMESPACE:
-        return "a provider's controllers run there"
+        return "a provider's controllers run in it"
     if name.startswith(HOME_PREFIX):
-        return f"names that begin with {HOME_PREFIX} are for accounts of consumers"
+        return f"names that begin with {HOME_PREFIX} are reserved for the accounts of consumers"
     if name == konnector_namespace:
         return "it has the name of the konnector's own namespace in the consumer's cluster"
     return ""

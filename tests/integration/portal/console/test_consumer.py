@@ -94,7 +94,7 @@ async def test_what_the_page_tells(plane: Sandbox, admin: Client) -> None:
             "widgets.example.org v1; informers of scope Namespaced, isolation None.",
             "ClusterBindingUpdateFailed",
             f"{MARKUP} see that the provider's API server answers at the address in the",
-            "goes beyond its invitations",
+            "exceeds the consumer's invitations",
         ):
             assert words in text, text
         assert re.search(r"Last sign-in \d+s ago", text), text
@@ -145,8 +145,8 @@ async def test_a_konnector_that_does_not_tell_keeps_both_tokens(
     async with house(plane, admin, provider=False) as there:
         await there.template()
         text = await told(there, "/consumers/kb-a", "kube-bind's", "Both tokens stay valid")
-        assert "does not tell which credentials it uses" in text
-        assert "it watches widgets.example.org in all namespaces, which it may not" in text
+        assert "does not report which credentials it uses" in text
+        assert "it watches widgets.example.org in all namespaces without the right" in text
 
 
 async def test_a_page_of_one_is_live_and_ends_with_the_right(

@@ -72,8 +72,8 @@ class AccessRemoval:
             return ""
         parts = "; ".join(f"{what}: {why}" for what, why in self.untaken.items())
         return (
-            f"not all of it could be taken away ({parts}), and its data was not touched: fix "
-            "that, or use other credentials, and run the command again to continue"
+            f"the command could not remove all of its access ({parts}), and did not touch its "
+            "data: fix that, or use other credentials, and run the command again to continue"
         )
 
     async def take(self) -> None:
@@ -91,7 +91,7 @@ class AccessRemoval:
         dead += await self._take_other_tokens()
         if rights or dead or gone:
             bindings = count(rights, "binding of rights", "bindings of rights")
-            self._removal.progress(f"access taken away: {bindings}, {count(dead, 'token')}")
+            self._removal.progress(f"removed its access: {bindings}, {count(dead, 'token')}")
         self._removal.waiting = "the server to forget the tokens"
         for token in tokens:
             if token.token and not self.untaken:

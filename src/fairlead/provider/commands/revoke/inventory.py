@@ -32,11 +32,14 @@ class Inventory(msgspec.Struct, frozen=True):
         """Return one sentence about the effect of revoking."""
         copies, namespaces = count(self.objects, "object"), count(self.namespaces, "namespace")
         data = f"{copies} and {namespaces}"
-        end = f"{data} stay, without an owner" if keep_data else f"{data} are deleted for ever"
+        end = (
+            f"{data} stay and belong to no consumer"
+            if keep_data
+            else f"{data} are deleted permanently"
+        )
         forced = (
-            "; finalizers that are still on its objects after "
-            f"{bounds.FINALIZER_SECONDS:g} s are taken off, and what their owners would have "
-            "cleaned up stays behind"
+            f"; finalizers that are still on its objects after {bounds.FINALIZER_SECONDS:g} s "
+            "are removed, and what their owners would have cleaned up stays behind"
         )
         unseen = (f"; {kind} is not counted: {why}" for kind, why in sorted(self.unseen.items()))
         return (

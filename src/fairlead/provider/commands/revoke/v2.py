@@ -158,7 +158,7 @@ class _KbindRevocation:
         identity = consumer_of(self._home)
         if not self._locked_out:
             return RevokeError(f"{identity} may still have access, but {why}")
-        return ClearingError(f"{identity} has no access any more, but {why}")
+        return ClearingError(f"{identity} no longer has access, but {why}")
 
     async def lock_out(self) -> None:
         """Remove all access that can be removed, even if a part of it fails."""
@@ -198,15 +198,16 @@ class _KbindRevocation:
             if names := sorted(token.meta.name for token in tokens.items):
                 more = f" and {len(names) - bounds.NAMED} more" * (len(names) > bounds.NAMED)
                 self._removal.progress(
-                    f"warning: it could create tokens of the ServiceAccounts in namespace {name}: "
-                    f"delete those that are not yours of {', '.join(names[: bounds.NAMED])}{more}"
+                    "warning: it could create tokens of the ServiceAccounts in namespace "
+                    f"{name}: check these tokens, and delete those that are not yours: "
+                    f"{', '.join(names[: bounds.NAMED])}{more}"
                 )
 
     async def _delete_copies(self, invitation: KbindInvitation, places: KbindPlaces) -> None:
         if places.whole_cluster and not places.clusters:
             self._removal.progress(
-                "no Lease says which cluster it was: its copies stay, with annotation "
-                "core.kbind.io/consumer-cluster-uid"
+                "no Lease shows which cluster the consumer used: its copies stay, with "
+                "annotation core.kbind.io/consumer-cluster-uid"
             )
             return
         clock = asyncio.get_running_loop().time
@@ -217,7 +218,9 @@ class _KbindRevocation:
                 if self._force and clock() - began > bounds.FINALIZER_SECONDS:
                     taken = await self._removal.change(kind, objects, belonging.without_finalizers)
                     if taken:
-                        self._removal.progress(f"{count(taken, 'copy', 'copies')} let go by force")
+                        self._removal.progress(
+                            f"{count(taken, 'copy', 'copies')} lost their finalizers by force"
+                        )
             await self._removal.wait(
                 remaining_text([obj for _, objects in copies for obj in objects])
             )
@@ -247,8 +250,9 @@ class _KbindRevocation:
                 listed = await self._removal.list_objects(kind, namespace)
                 if why := self._removal.unseen.get(kind.group_resource):
                     raise self.unfinished(
-                        f"not all that it has could be listed ({kind.group_resource}: {why}): "
-                        "fix that, such as a conversion webhook, and run the command again"
+                        "the command could not list all objects of the consumer "
+                        f"({kind.group_resource}: {why}): fix that, for example a conversion "
+                        "webhook, and run the command again"
                     )
                 if objects := [obj for obj in listed if places.has(obj.meta)]:
                     copies.append((kind, objects))
@@ -262,9 +266,9 @@ class _KbindRevocation:
                 if not (left := await self._cleared(name)):
                     await self._removal.delete(NAMESPACES, [namespace])
                     continue
-                self._removal.progress(f"namespace/{name} stays, for it has {left}")
+                self._removal.progress(f"namespace/{name} stays, since it has {left}")
             else:
-                self._removal.progress(f"namespace/{name} stays, without an owner")
+                self._removal.progress(f"namespace/{name} stays and belongs to no consumer")
             await self._removal.change(NAMESPACES, [namespace], _unmarked)
         await self._removal.gone(lambda: _owned(self._client, self._name))
 
@@ -285,7 +289,9 @@ class _KbindRevocation:
         try:
             resources = await self._client.discovery.resources()
         except ApiError as error:
-            return f"perhaps objects of kinds that are not served now: {error}"
+            return (
+                f"perhaps objects of kinds that the server does not serve at the moment: {error}"
+            )
         names: list[str] = []
         for resource in resources:
             if not resource.namespaced or resource.plural == EVENTS.plural:

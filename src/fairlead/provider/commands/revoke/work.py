@@ -51,7 +51,7 @@ from fairlead.runtime.removal import Progress, Removal
 
 
 _BY_THEMSELVES = (
-    "the controllers then go on by themselves, and this command, run again, waits for them"
+    "then the controllers continue by themselves; to wait for them, run this command again"
 )
 _TO_BEGIN = "the provider's controllers to begin"
 _CLAIMABLE = (CONFIGMAPS, SECRETS, SERVICEACCOUNTS)
@@ -120,7 +120,7 @@ def overdue(removal: Removal, seconds: float, *, force: bool) -> str:
     waits = f"waits for {removal.waiting}" if removal.waiting else "is not finished"
     hint = "" if force else "; --force takes finalizers off the consumer's objects"
     return (
-        f"revoking still {waits} after {seconds:g} s: remove what holds it, and run the "
+        f"revoking still {waits} after {seconds:g} s: remove what blocks it, and run the "
         f"command again to go on waiting{hint}"
     )
 
@@ -150,7 +150,7 @@ class _Revocation:
         identity = identity_of(self._consumer)
         if not self._locked_out:
             return RevokeError(f"{identity} may still have access, but {why}")
-        return ClearingError(f"{identity} has no access any more, but {why}")
+        return ClearingError(f"{identity} no longer has access, but {why}")
 
     async def lock_out(self) -> None:
         """Remove all access that can be removed, even if a part of it fails."""
@@ -232,8 +232,8 @@ class _Revocation:
                 raise self.unfinished(_absence(bounds.UNTOUCHED_SECONDS))
             if clock() - listed > bounds.UNLISTED_SECONDS:
                 raise self.unfinished(
-                    f"not all that it has could be listed ({text}): fix that, such as a "
-                    f"conversion webhook; {_BY_THEMSELVES}"
+                    f"the command could not list all objects of the consumer ({text}): fix "
+                    f"that, for example a conversion webhook; {_BY_THEMSELVES}"
                 )
             if self._force and clock() - began > bounds.FINALIZER_SECONDS:
                 await self._take_finalizers(exports)
@@ -292,8 +292,8 @@ class _Revocation:
         if unseen := [name for name in self._removal.unseen if name in names]:
             reasons = "; ".join(f"{kind}: {self._removal.unseen[kind]}" for kind in sorted(unseen))
             raise self.unfinished(
-                f"not all that it has could be listed ({reasons}): fix that, such as a "
-                "conversion webhook, and run the command again to continue"
+                f"the command could not list all objects of the consumer ({reasons}): fix "
+                "that, for example a conversion webhook, and run the command again to continue"
             )
         if owned or copies or here:
             # The controllers delete every object that has an owner.
@@ -305,7 +305,7 @@ class _Revocation:
         if owned or copies:
             stay = count(sum(len(objects) for _, objects in copies), "copy", "copies")
             places_left = ", ".join(sorted(one.meta.name for one in owned)) or "no namespace"
-            self._say(f"what stays, {stay} in: {places_left}")
+            self._say(f"left behind: {stay} in {places_left}")
         if here:
             await self._leave_namespace(here)
         return bool(here)
@@ -332,7 +332,8 @@ class _Revocation:
         # The identity goes last: it is how a repetition finds the consumer.
         await self._removal.change(NAMESPACES, [self._consumer], belonging.without_identity)
         self._say(
-            f"cluster namespace {self._name} stays, for it holds {count(copies, 'copy', 'copies')}"
+            f"cluster namespace {self._name} stays, since it holds "
+            f"{count(copies, 'copy', 'copies')}"
         )
 
     async def _exports(self) -> list[Object]:
@@ -357,8 +358,8 @@ class _Revocation:
 
 def _absence(seconds: float) -> str:
     return (
-        f"no provider's controllers of this version have begun within {seconds:g} s to delete "
-        "what is left of it: see whether they run (`kubectl get pods -A -l "
-        "app.kubernetes.io/name=fairlead-provider`), or start them (`fairlead provider run`, or "
-        f"apply `fairlead manifests provider`); {_BY_THEMSELVES}"
+        f"within {seconds:g} s no provider's controllers of this version have begun to delete "
+        "the rest of its data: check whether they run (`kubectl get pods -A -l "
+        "app.kubernetes.io/name=fairlead-provider`), or start them (`fairlead provider run`, "
+        f"or apply `fairlead manifests provider`); {_BY_THEMSELVES}"
     )

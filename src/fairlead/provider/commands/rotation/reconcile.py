@@ -48,14 +48,14 @@ def missing(binding: Object | None, digest: str) -> str:
     if condition is not None and condition.message == digest:
         return ""
     if not status.last_heartbeat_time:
-        return "no konnector has reported yet, and an old invitation may still be waiting for one"
+        return "no konnector has reported yet, and one may still start with an old invitation"
     valid = get_condition(status.conditions, SECRET_VALID)
     if valid is not None and valid.status == "False":
-        return f"its konnector does not take the new credentials over: {valid.message}"
+        return f"its konnector does not use the new credentials: {valid.message}"
     beat = f"its last heartbeat was at {status.last_heartbeat_time}"
     if condition is None:
         return f"{silent(binding)}; {beat}"
-    return f"its konnector has not told yet that it uses the new credentials; {beat}"
+    return f"its konnector has not reported yet that it uses the new credentials; {beat}"
 
 
 def tells(binding: Object | None) -> bool:
@@ -69,4 +69,4 @@ def tells(binding: Object | None) -> bool:
 def silent(binding: Object) -> str:
     """Return the message that a konnector does not report which credentials it uses."""
     version = binding.decode(ClusterBinding).status.konnector_version or "of an unknown version"
-    return f"its konnector ({version}) does not tell which credentials it uses"
+    return f"its konnector ({version}) does not report which credentials it uses"

@@ -66,7 +66,7 @@ async def _identity_namespace(client: Client, _namespace: str) -> Object:
 class _KbindRotation(Rotation):
     _both = (
         "has a new token in its file, and both tokens are valid. Run the command again for the "
-        "file, or add --finish to take the old token away whatever uses it"
+        "file, or add --finish to delete the old token even if something still uses it"
     )
     _arrives = "is in the file of {}"
     _trial = staticmethod(_identity_namespace)

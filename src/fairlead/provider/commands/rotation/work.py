@@ -110,11 +110,12 @@ async def _try_credentials(client: Client, namespace: str, trial: Trial) -> None
 Progress = Callable[[str], None]
 
 _BOTH = (
-    "can fetch a new token, and both tokens are valid. Run the command again to go on waiting for "
-    "its konnector, or add --finish to take the old token away whatever uses it"
+    "can fetch a new token, and both tokens are valid. Run the command again to go on waiting "
+    "for its konnector, or add --finish to delete the old token even if something still uses it"
 )
 _USED = (
-    "uses the new token, and the old one may still be valid. Run the command again to take it away"
+    "uses the new token, and the old one may still be valid. Run the command again to delete "
+    "the old one"
 )
 
 
@@ -156,7 +157,9 @@ async def rotate(
         progress(work.interrupted())
         raise
     if finish:
-        progress("invitations that were written before do not work any more; invite again for one")
+        progress(
+            "earlier invitations do not work any more; for a new one, invite the consumer again"
+        )
 
 
 class Rotation:
@@ -175,8 +178,7 @@ class Rotation:
         self._options = options
         self._say = progress
         self._stands = (
-            "keeps the token that it has, for no other was handed out. Run the command again to "
-            "begin"
+            "keeps its token, since it did not get a new one. Run the command again to begin"
         )
 
     def interrupted(self) -> str:
@@ -199,13 +201,14 @@ class Rotation:
         plan = reconcile(await self._tokens(), stored.token)
         if finish and not plan.written:
             raise RotateError(
-                f"there is no rotation of {self._identity} to finish: begin one without --finish"
+                f"there is no rotation of {self._identity} to finish: run the command without "
+                "--finish to begin one"
             )
         # Options with another address cause a new kubeconfig with the same token.
         if plan.written and (finish or not self._moves()):
             self._stands = self._both
             arrives = self._arrives.format(self._identity)
-            self._say(f"going on: token {plan.name} {arrives} already")
+            self._say(f"continuing: token {plan.name} {arrives} already")
             return stored.content
         token = await make_token(
             self._client, self._name, plan.name, seconds=self._options.token_timeout
@@ -237,9 +240,9 @@ class Rotation:
         if binding is not None and is_original(binding):
             raise RotateError(
                 f"both tokens of {self._identity} stay valid: {silent(binding)}, as Fairlead's "
-                "does. It takes the new token over by itself: look whether its heartbeat goes "
-                f"on, then run `fairlead provider rotate {self._identity} --finish`, which takes "
-                "the old token away"
+                "does. It starts to use the new token by itself: check that its heartbeats "
+                f"continue, then run `fairlead provider rotate {self._identity} --finish`, "
+                "which deletes the old token"
             )
         if not tells(binding):
             timeout = min(timeout, bounds.UNREPORTED_SECONDS)
@@ -264,9 +267,9 @@ class Rotation:
             )
         except WaitTimeout:
             raise RotateError(
-                f"both tokens of {self._identity} stay valid: {shown} (waited {timeout:g} s). Run "
-                "the command again to go on waiting, or add --finish to take the old token away "
-                "whatever uses it"
+                f"both tokens of {self._identity} stay valid: {shown} (waited {timeout:g} s). "
+                "Run the command again to go on waiting, or add --finish to delete the old "
+                "token even if something still uses it"
             ) from None
         self._stands = _USED
         self._say(f"{self._identity} uses the new token")
@@ -278,7 +281,8 @@ class Rotation:
         stored = await stored_kubeconfig(self._client, self._name)
         if not stored.token:
             raise RotateError(
-                f"the kubeconfig of {self._identity} was damaged meanwhile: invite it again"
+                f"the kubeconfig of {self._identity} has become unreadable meanwhile: invite "
+                "it again"
             )
         tokens = await self._tokens()
         for token in tokens:
@@ -291,7 +295,7 @@ class Rotation:
                 await self._client.delete(
                     SECRETS, token.name, self._name, uid=token.secret.meta.uid
                 )
-                self._say(f"token {token.name} is taken away")
+                self._say(f"deleted token {token.name}")
 
     async def _note(self, token: TokenSecret) -> None:
         """Record when the remaining token was made, for readers without a right to Secrets.
@@ -335,7 +339,10 @@ class Rotation:
         except ProbeError as error:
             raise self._broken(error) from None
         except NotReachedError as error:
-            self._say(f"not tried at its own address, only the token itself: {error}")
+            self._say(
+                "checked only the token, and not the consumer's address for this API "
+                f"server: {error}"
+            )
             try:
                 await probe(self._kubeconfig(InviteOptions(), token), self._trial)
             except (ProbeError, NotReachedError) as second:
@@ -343,6 +350,6 @@ class Rotation:
 
     def _broken(self, error: Exception) -> RotateError:
         return RotateError(
-            f"the new credentials of {self._identity} do not work, and it keeps those that it "
-            f"has: {error}"
+            f"the new credentials of {self._identity} do not work, so it keeps its old ones: "
+            f"{error}"
         )

@@ -177,8 +177,8 @@ def _waiting(reason: str, error: Forbidden | Invalid) -> InvitationOutcome:
     if isinstance(error, Invalid):
         return InvitationOutcome(phase="Pending", reason=reason, message=said)
     message = (
-        "the provider may not invite consumers; to let requests do that, apply the output of "
-        f"`fairlead manifests provider --invitations`. {said}"
+        "the provider has no right to invite consumers; so that it can answer requests, apply "
+        f"the output of `fairlead manifests provider --invitations`. {said}"
     )
     return InvitationOutcome(phase="Pending", reason=reason, message=message)
 

@@ -73,8 +73,8 @@ def fault(spec: BindableResourcesRequestSpec) -> str:
         return "spec.clusterIdentity.identity is empty: give the identity of the cluster that asks"
     if not spec.author:
         return (
-            "spec.author is empty: give the person or group that asks, for an identity stays with "
-            "its author"
+            "spec.author is empty: give the person or group that asks, since an identity stays "
+            "with its author"
         )
     if spec.ttl_after_finished and parse_duration(spec.ttl_after_finished) is None:
         return (

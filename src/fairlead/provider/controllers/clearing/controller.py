@@ -135,7 +135,7 @@ class ClearingController:
             mine = [one for one in present if where.whose(resource, one.meta) == consumer]
             if mine and why:
                 # Their controllers need the fields, to take away what is behind a copy.
-                unseen.append(f"copies of {name} would lose fields by their deletion: {why}")
+                unseen.append(f"to delete copies of {name} would lose fields: {why}")
                 continue
             copies += [(resource, one) for one in mine]
         return copies, unseen

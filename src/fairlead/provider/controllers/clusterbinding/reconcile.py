@@ -74,7 +74,7 @@ def _drift() -> KubeBindCondition:
     return false(
         HEALTHY,
         "HeartbeatTimeDrift",
-        "the last heartbeat lies in the future: the clocks of the two clusters differ",
+        "the last heartbeat is in the future: the clocks of the two clusters differ",
         severity="Warning",
     )
 

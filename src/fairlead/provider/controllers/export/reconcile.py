@@ -106,7 +106,10 @@ def _unserved(gone: Sequence[str]) -> KubeBindCondition:
 
 def _conflict(schema: str, owner: OwnerReference, export: Object) -> KubeBindCondition:
     if (owner.kind, owner.name) == (export.kind, export.meta.name):
-        return _missing(f"BoundSchema {schema} is of a deleted export of this name, and going too")
+        return _missing(
+            f"BoundSchema {schema} belongs to a deleted export of this name, and is being "
+            "deleted too"
+        )
     return false(
         PROVIDER_IN_SYNC,
         "BoundSchemaConflict",

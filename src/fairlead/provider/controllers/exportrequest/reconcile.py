@@ -85,8 +85,8 @@ def check_group(resource: ExportResource) -> None:
     hint = "; objects of this kind can be shared by spec.permissionClaims" if claim else ""
     raise NotExportableError(
         "NotExportable",
-        "is a kind of Kubernetes or kube-bind itself, which every cluster has for itself and none "
-        f"can export: take it out of the request{hint}",
+        "is a kind of Kubernetes or kube-bind itself, which each cluster has on its own and no "
+        f"provider can export: take it out of the request{hint}",
     )
 
 
@@ -106,10 +106,10 @@ def bound_schema_spec(crd: Object, options: ProviderOptions) -> BoundSchemaSpec:
         name = f"{service.get('namespace', '')}/{service.get('name', '')}"
         raise NotExportableError(
             UNSUPPORTED_CONVERSION,
-            f"cannot be exported: its versions are converted by a webhook that is Service {name} "
-            "of the provider's cluster, which consumers cannot call; give the CRD's "
-            "spec.conversion.webhook.clientConfig a url that they can reach, or serve one version "
-            "with strategy None",
+            f"cannot be exported: the webhook that converts its versions is Service {name} of "
+            "the provider's cluster, which consumers cannot call; give the CRD's "
+            "spec.conversion.webhook.clientConfig a url that they can reach, or serve one "
+            "version with strategy None",
         )
     try:
         spec = spec_of(body, informer_scope=options.consumer_scope, isolation=options.isolation)
@@ -335,9 +335,11 @@ def _left_behind(resources: list[ExportResource], state: RequestState) -> str:
         now = crd_versions("on the provider", crd.to_dict()["spec"])
         if version in now.served and (why := "; ".join(now.losses(version))):
             return (
-                f"copies of {name} would lose fields: {why}, and the BoundSchema is from before. "
-                "Store objects in a version of the BoundSchema again, or let it follow: `kubectl "
-                f"delete boundschema {resource.name} -n {stored.meta.namespace}` has it made anew"
+                f"copies of {name} would lose fields: {why}, since the BoundSchema is older "
+                "than the CustomResourceDefinition. Store objects in a version of the "
+                "BoundSchema again, or update the BoundSchema: after `kubectl delete "
+                f"boundschema {resource.name} -n {stored.meta.namespace}` the provider creates "
+                "it again"
             )
     return ""
 
@@ -401,8 +403,9 @@ def _check_scopes(scopes: dict[str, str], options: ProviderOptions) -> None:
     if options.isolation == "Namespaced" and "Cluster" in scopes.values():
         raise _waiting(
             "UnsupportedIsolation",
-            f"{next(iter(scopes))} is cluster-scoped, which the provider's isolation Namespaced "
-            "cannot keep apart; it has to run with prefixed or none",
+            f"{next(iter(scopes))} is cluster-scoped, and the provider's isolation Namespaced "
+            "cannot keep such objects of several consumers apart; run the provider with "
+            "isolation prefixed or none",
         )
 
 
@@ -492,7 +495,7 @@ def _not_followed(name: str, why: str) -> KubeBindCondition:
     return false(
         EXPORTS_READY,
         NOT_INVITED,
-        f"APIServiceExport {name} stays as it is, but changes of its CRDs are not carried on: "
+        f"APIServiceExport {name} stays as it is, but no longer follows changes of its CRDs: "
         f"{why}",
         severity="Warning",
     )
@@ -502,8 +505,8 @@ def _revoked(name: str) -> KubeBindCondition:
     return false(
         EXPORTS_READY,
         "APIServiceExportNotFound",
-        f"APIServiceExport {name} was deleted: delete this request and make it anew to export "
-        "again",
+        f"APIServiceExport {name} was deleted: to export again, delete this request and create "
+        "a new one",
         severity="Warning",
     )
 

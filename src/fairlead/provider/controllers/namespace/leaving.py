@@ -112,8 +112,8 @@ def _remains_condition(name: str, remains: Remains) -> KubeBindCondition:
     return false(
         NAMESPACE_READY,
         OBJECTS_REMAIN,
-        f"provider namespace {name} is kept, since it holds synced objects ({count}: {first}"
-        f"{others}): it goes when they are gone; delete them, on the consumer while it is bound "
-        "or here, or export them again to go on with them",
+        f"provider namespace {name} is kept, since it holds synced objects ({count}: "
+        f"{first}{others}): it is deleted when they are gone; delete them (in the consumer's "
+        "cluster while it is bound, else here), or export their kind again to keep using them",
         severity="Info",
     )

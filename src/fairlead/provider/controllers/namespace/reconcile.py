@@ -185,10 +185,10 @@ def _limit(name: str, most: int) -> KubeBindCondition:
     return false(
         NAMESPACE_READY,
         NAMESPACE_LIMIT_REACHED,
-        f"provider namespace {name} is not made, since this consumer has as many as one may have "
-        f"({most}): on the consumer, delete namespaces that are not needed any more, or have the "
-        "provider raise --namespaces-per-consumer of `fairlead provider run`; this one is made as "
-        "soon as there is room",
+        f"provider namespace {name} is not created, since this consumer has the largest "
+        f"allowed number of namespaces ({most}): in the consumer's cluster, delete namespaces "
+        "that are no longer needed, or ask the provider to raise --namespaces-per-consumer of "
+        "`fairlead provider run`; this namespace is created as soon as there is room",
     )
 
 

@@ -500,7 +500,7 @@ def _granted_condition(export: Object | None) -> KubeBindCondition | None:
 _REVOKED = false(
     PERMISSIONS_GRANTED,
     "Revoked",
-    "the provider is taking this consumer's access away",
+    "the provider is revoking this consumer's access",
 )
 
 
@@ -510,8 +510,7 @@ def _condition(refusal: Forbidden | Invalid | None) -> KubeBindCondition:
     return false(
         PERMISSIONS_GRANTED,
         "Forbidden" if isinstance(refusal, Forbidden) else "Invalid",
-        "the provider cannot hand out what this export needs; apply the output of "
-        "`fairlead manifests provider --export RESOURCE.GROUP --claim RESOURCE` for all exported "
-        "and claimed resources. "
-        f"The API server says: {refusal}",
+        "the provider cannot grant the rights that this export needs; apply the output of "
+        "`fairlead manifests provider --export RESOURCE.GROUP --claim RESOURCE` for all "
+        f"exported and claimed resources. The API server says: {refusal}",
     )
