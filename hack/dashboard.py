@@ -240,7 +240,7 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Changes that have not crossed",
+                "Changes that are not synchronized yet",
                 _one(
                     "max by (binding, resource, direction) (fairlead_sync_pending)",
                     "{{binding}} {{resource}} {{direction}}",

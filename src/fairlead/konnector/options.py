@@ -33,7 +33,7 @@ def parse_protocols(text: str) -> tuple[str, ...]:
     names = separated([text])
     for name in names:
         if name not in PROTOCOLS:
-            raise ValueError(f"--protocols: {name!r} is none of {', '.join(PROTOCOLS)}")
+            raise ValueError(f"--protocols: {name!r} is not one of {', '.join(PROTOCOLS)}")
     if not names:
         raise ValueError(f"--protocols: name at least one of {', '.join(PROTOCOLS)}")
     return tuple(name for name in PROTOCOLS if name in names)

@@ -159,7 +159,10 @@ async def test_a_secret_of_anothers_is_never_replaced(world: BindWorld) -> None:
     await consumer.create(SECRETS, secret("acme-kubeconfig", b"theirs"))
     code, _, err = await world.bind("--api", world.api)
     assert code == 1
-    assert "Secret kube-bind/acme-kubeconfig is there and is not Connection acme's" in err
+    assert (
+        "Secret kube-bind/acme-kubeconfig already exists and does not belong to Connection acme"
+        in err
+    )
     assert await world.left() == {"Secret kube-bind/acme-kubeconfig"}
 
 
@@ -168,7 +171,7 @@ async def test_a_connection_of_anothers_is_left(world: BindWorld) -> None:
     before = await world.left()
     code, _, err = await world.bind("--api", world.api)
     assert code == 1
-    assert "Connection acme is there, and has another spec: name another one by" in err
+    assert "Connection acme already exists with another spec: give another name with" in err
     assert await world.left() == before
 
 
@@ -180,7 +183,7 @@ async def test_another_provider_does_not_take_a_connection_over(world: BindWorld
     world.file.write_bytes(await world.bound.kubeconfig("widgets", provider=other))
     code, _, err = await world.bind("--api", world.api)
     assert code == 1
-    assert "Connection acme is there, and goes to cluster" in err
+    assert "Connection acme already exists and leads to cluster" in err
     assert await world.left() == WHOLE
     given = ("--provider-kubeconfig", str(world.file), "--connection", "other")
     code, _, err = await world.run("bind", *given, "--api", world.api)
@@ -194,7 +197,10 @@ async def test_a_binding_of_that_name_with_other_apis_is_left(world: BindWorld) 
     gadgets = await world.world.provider.offer("gadgets")
     code, _, err = await world.bind("--api", gadgets)
     assert code == 1
-    assert "ClusterBinding acme is there, and has another spec: name another one by --name" in err
+    assert (
+        "ClusterBinding acme already exists with another spec: give another name with --name"
+        in err
+    )
     code, out, err = await world.bind("--api", gadgets, "--name", "gadgets")
     assert (code, out) == (0, "clusterbinding.core.kbind.io/gadgets is Ready\n"), err
 
@@ -222,7 +228,7 @@ async def test_a_file_with_anothers_secret_is_refused(world: BindWorld) -> None:
     file.write_text(plan.replace("name: acme-kubeconfig\n  namespace", "name: other\n  namespace"))
     code, out, err = await world.run("bind", "-f", str(file))
     assert (code, out) == (1, "")
-    assert "Secret kube-bind/other is named by no Connection of the file" in err
+    assert "no Connection of the file names Secret kube-bind/other" in err
     file.write_text(plan)
     code, out, err = await world.run("bind", "-f", str(file))
     assert (code, out) == (0, "clusterbinding.core.kbind.io/acme is Ready\n"), err

@@ -236,7 +236,7 @@ async def test_f2_a_secret_of_another_namespace_is_neither_read_nor_written(
     before = await kbind.consumer.create(SECRETS, stored)
     await kbind.konnector()
     await kbind.consumer.create(CONNECTIONS, connection("acme", namespace="shop"))
-    until = has("SecretValid", "False", "SecretRefused", f"own namespace {NAMESPACE} alone")
+    until = has("SecretValid", "False", "SecretRefused", f"own namespace {NAMESPACE};")
     body = await when(kbind.consumer, CONNECTIONS, "acme", until=until)
     assert condition(body, "Ready")["reason"] == "SecretRefused"
     assert (await kbind.consumer.get(SECRETS, "acme", "shop")).meta == before.meta

@@ -389,7 +389,7 @@ async def test_who_may_not_list_a_kind_is_told_so_in_a_line(mirrored: Mirroring)
         rows, bindings = await seen(limited)
     row = rows["clusterbinding/all"]
     assert (row.state, row.in_sync, row.objects) == ("ok", None, None)
-    assert row.remarks[0].message.startswith(f"you may not list {mirrored.api}, so that objects")
+    assert row.remarks[0].message.startswith(f"you may not list {mirrored.api}, so objects")
     assert [note.partition(":")[0] for note in bindings.notes] == [
         f"you may not list bindings.{KBIND_GROUP}",
         f"you may not list apiservicebindings.{GROUP}",

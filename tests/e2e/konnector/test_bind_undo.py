@@ -133,7 +133,7 @@ async def test_a_bundle_binds_what_the_invitation_asks_for_and_what_comes_later(
     assert "APIServiceBindingBundle al does not exist; did you mean all?" in err
     code, out, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "more", "--yes")
     assert (code, out) == (1, "")
-    assert "`fairlead unbind --bundle all` takes all of it back" in err
+    assert "`fairlead unbind --bundle all` removes the bundle" in err
     code, out, err = await fairlead(world.consumer_plane, tmp_path, *ask, "all", "--yes")
     assert (code, out) == (0, "apiservicebindingbundle.kube-bind.io/all is unbound\n"), err
     assert "APIServiceBinding more was never accepted" in err

@@ -268,7 +268,7 @@ async def test_a_webhook_is_asked_about_told_when_dead_and_removed_by_command(
 
     lines: list[str] = []
     await remove_webhooks(world.consumer, link.name, [webhook.url], lines.append)
-    assert lines[-1].endswith("has no such webhook any more")
+    assert lines[-1].endswith("no longer has this webhook")
     await gone(world.consumer, NAMESPACES, held)
     await link.condition("ConversionFailing", lambda one: not one)
     told = await link.condition("SchemaInSync", lambda one: one.get("status") == "False")

@@ -186,7 +186,7 @@ async def test_copies_that_are_kept_are_taken_up_one_by_one(lost: Lost) -> None:
     await client.create(lost.world.widgets, named("blue"))
     await says(client, lost.link, "2 copies wait for their objects")
     lines = await bound(client, lost, copies="keep")
-    assert "APIServiceBinding widgets says of the held copies: Keep" in lines
+    assert "set the decision about the held copies of APIServiceBinding widgets: Keep" in lines
     await freed(client, lost.link)
     await lost.untouched()
     namespace = await lost.provider.get(APISERVICENAMESPACES, "shop", lost.link.cluster_namespace)
@@ -227,7 +227,7 @@ async def test_copies_that_are_discarded_go_but_for_those_that_have_their_object
     await client.create(lost.world.widgets, named("blue"))
     await says(client, lost.link, "2 copies wait for their objects")
     lines = await bound(client, lost, copies="discard")
-    assert f"APIServiceBinding widgets says of the held copies: Discard:{lost.recorded}" in lines
+    assert f"copies of APIServiceBinding widgets: Discard:{lost.recorded}" in lines
     there = await lost.link.provider_namespace()
     await gone(lost.provider, lost.world.widgets, "green", there)
     await gone(lost.provider, NAMESPACES, f"{lost.link.cluster_namespace}-shop")

@@ -57,7 +57,7 @@ async def test_unbinding_leaves_nothing_behind(world: World, tmp_path: Path) -> 
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
     code, out, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", "--yes")
     assert (code, out) == (0, "apiservicebinding.kube-bind.io/widgets is unbound\n"), err
-    assert "the provider's APIServiceExport widgets is its administrator's" in err
+    assert "administrator deletes the provider's APIServiceExport widgets" in err
     await gone(world.provider, WIDGETS, "blue", namespace)
     await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
     assert await written(world.consumer) == before
@@ -112,8 +112,8 @@ async def test_a_konnector_that_does_not_run_is_told_and_waited_for(
         world.consumer_plane, tmp_path, "unbind", "widgets", "--yes", "--timeout", "1s"
     )
     assert (code, out) == (1, "")
-    assert "no konnector has begun to take it apart (waited 1 s): a konnector ran" in err
-    assert "`fairlead unbind widgets` again goes on waiting" in err
+    assert "no konnector has begun to unbind it (waited 1 s): a konnector ran" in err
+    assert "run `fairlead unbind widgets` again to go on waiting" in err
     await konnector.start()
     # What was said is carried out, whether or not it is said again.
     await gone(world.consumer, APISERVICEBINDINGS, "widgets")
@@ -189,7 +189,7 @@ async def test_without_a_terminal_nothing_is_deleted_unasked(world: World, tmp_p
 @pytest.mark.parametrize(
     ("what", "told"),
     [
-        ("kept", "APIServiceExport widgets is its administrator's to delete"),
+        ("kept", "administrator deletes the provider's APIServiceExport widgets"),
         ("deleted", "the provider has no APIServiceExport widgets any more"),
         ("revoked", "does not accept these credentials any more: to bind widgets again"),
     ],
@@ -207,7 +207,7 @@ async def test_at_the_end_it_says_what_binding_again_takes(
     lines: list[str] = []
     await unbind(world.consumer, link.name, timeout=SECONDS, progress=lines.append)
     assert told in lines[-1]
-    assert ("takes it up again" in lines[-1]) is (what == "kept")
+    assert ("uses it again" in lines[-1]) is (what == "kept")
 
 
 def keeping(*kinds: str) -> Review:

@@ -135,7 +135,7 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
 
     out, err = await operator.does("provider", "rotate", name)
     assert out == f"{name} has a new token\n"
-    assert "token kube-binder is taken away" in err.splitlines()
+    assert "deleted token kube-binder" in err.splitlines()
 
     shop, ann = "group:oidc:shop", "https://login.example.org/ann"
     for author, former in ((shop, "no one"), (ann, shop)):

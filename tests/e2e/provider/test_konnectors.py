@@ -170,7 +170,7 @@ async def test_rotating_says_at_once_that_an_original_konnector_never_tells(
         for client in (new, team.client):
             await client.get(CLUSTERBINDINGS, "cluster", team.namespace)
         lines = await turn(finish=True)
-        assert "token kube-binder is taken away" in lines
+        assert "deleted token kube-binder" in lines
         await new.get(CLUSTERBINDINGS, "cluster", team.namespace)
     secrets = await admin.list(SECRETS, team.namespace)
     assert [one.name for one in token_secrets(secrets.items) if one.generation] == [

@@ -167,7 +167,7 @@ async def test_without_a_word_from_the_konnector_both_tokens_stay(world: World) 
     new = await handed_out(world, link)
     assert (await works(old), await works(new)) == (True, True)
     lines = await rotated(world.provider, link, finish=True)
-    assert lines[-2] == "token kube-binder is taken away"
+    assert lines[-2] == "deleted token kube-binder"
     assert (await works(old), await works(new)) == (False, True)
     with pytest.raises(RotateError, match=r"no rotation of .* to finish"):
         await rotated(world.provider, link, finish=True)

@@ -410,7 +410,7 @@ async def test_the_silence_of_an_original_may_be_its_refusal(
     await provider.create(BOUNDSCHEMAS, body)
     with pytest.raises(BindError, match="written nothing into the request") as caught:
         await bind(client, answer(there, requests=[request]), timeout=0.3)
-    assert "there is no BoundSchema of others.example.org, but of others" in str(caught.value)
+    assert "the provider has BoundSchemas, but none for others.example.org" in str(caught.value)
     assert "read its log, and to upgrade the provider" in str(caught.value)
 
 
@@ -427,7 +427,7 @@ async def test_a_version_that_a_former_provider_cannot_take_is_told_before_it_is
         versions["items"]["properties"]["name"]["pattern"] = pattern
         await provider.update(CUSTOMRESOURCEDEFINITIONS, crd)
     request = asking({**RESOURCES[0], "versions": ["v1", "v1storage"]})
-    message = "take no version v1storage: ask .* to upgrade" if former else "controllers run"
+    message = "allow no version v1storage: ask .* to upgrade" if former else "controllers run"
     lines: list[str] = []
     with pytest.raises(BindError, match=message):
         await bind(client, answer(there, requests=[request]), timeout=0.3, progress=lines.append)
@@ -472,9 +472,9 @@ async def test_a_request_that_leads_to_nothing_any_more_is_made_anew(
 @pytest.mark.parametrize(
     ("claims", "before", "remedy"),
     [
-        pytest.param(CLAIMS, False, "bind it with --name old, or have", id="unbound"),
-        pytest.param(WIDER, False, "APIServiceExport old: have the provider", id="others"),
-        pytest.param(CLAIMS, True, "`fairlead unbind old` and have", id="bound"),
+        pytest.param(CLAIMS, False, "bind it with --name old, or ask", id="unbound"),
+        pytest.param(WIDER, False, "APIServiceExport old: ask the provider", id="others"),
+        pytest.param(CLAIMS, True, "run `fairlead unbind old`, and ask", id="bound"),
     ],
 )
 async def test_what_is_exported_under_another_name_is_told_before_anything_is_asked_for(
@@ -503,9 +503,15 @@ async def test_what_is_exported_under_another_name_is_told_before_anything_is_as
 @pytest.mark.parametrize(
     ("kind", "resources", "claims", "message"),
     [
-        pytest.param(APISERVICEEXPORTS, OTHERS, CLAIMS, "is of others.example.org", id="export"),
         pytest.param(
-            APISERVICEEXPORTREQUESTS, OTHERS, CLAIMS, "is of others.example.org", id="request"
+            APISERVICEEXPORTS, OTHERS, CLAIMS, "has the resources others.example.org", id="export"
+        ),
+        pytest.param(
+            APISERVICEEXPORTREQUESTS,
+            OTHERS,
+            CLAIMS,
+            "has the resources others.example.org",
+            id="request",
         ),
         pytest.param(
             APISERVICEEXPORTREQUESTS, RESOURCES, WIDER, "claims other objects than", id="claims"
@@ -544,7 +550,7 @@ async def test_an_export_of_something_else_than_was_asked_for_is_not_bound(
         await decide(provider, phase="Succeeded")
 
     task = asyncio.create_task(cheat())
-    with pytest.raises(BindError, match="claims other objects than the invitation says"):
+    with pytest.raises(BindError, match="claims other objects than the invitation"):
         await bind(client, answer(there), timeout=SECONDS)
     await task
     assert await names(client) == set()
@@ -636,7 +642,7 @@ async def test_the_name_of_the_first_time_is_found_again(
     await provider.delete(APISERVICEEXPORTS, "db", "cluster-abc")
     lines = await bound(client, answer(there))
     assert [line for line in lines if "created" in line or "updated" in line] == []
-    assert "it is bound as db-2 already: using that name" in lines
+    assert "it is already bound as db-2: using that name" in lines
     assert await names(client) == {"db-2"}
     again = {item.meta.name: item.raw for item in (await client.list(CLUSTERROLES)).items}
     assert again == written
@@ -954,7 +960,7 @@ async def test_a_konnector_that_does_not_let_go_keeps_its_rights(
     async with stopped(bind(client, answer(there), timeout=SECONDS, progress=lines.append)):
         await hold(client)
     assert {"db", "kube-bind-konnector-db"} <= await written(client)
-    assert any("`fairlead unbind db` again goes on waiting" in line for line in lines)
+    assert any("run `fairlead unbind db` again to go on waiting" in line for line in lines)
 
 
 @pytest.mark.parametrize("readable", [True, False], ids=["ClusterBinding", "kube-system"])
@@ -974,9 +980,7 @@ async def test_the_providers_own_cluster_is_refused(
     ("owner", "message"),
     [
         pytest.param(None, "belongs to no binding: delete it", id="nobody's"),
-        pytest.param(
-            "other", r"a provider that cannot be told .*: `fairlead unbind other`", id="other"
-        ),
+        pytest.param("other", r"an unknown provider .*: `fairlead unbind other`", id="other"),
     ],
 )
 async def test_a_crd_that_is_somebody_elses_is_told_before_anything_is_asked_for(
@@ -997,7 +1001,7 @@ async def test_a_crd_that_is_somebody_elses_is_told_before_anything_is_asked_for
 @pytest.mark.parametrize(
     ("server", "namespace", "told"),
     [
-        pytest.param("", "cluster-xyz", "this same provider, by another invitation", id="same"),
+        pytest.param("", "cluster-xyz", "this same provider, with another invitation", id="same"),
         pytest.param("http://els.example", "cluster-abc", "another provider, http", id="other"),
     ],
 )
@@ -1118,7 +1122,10 @@ async def brings(provider: Client, url: str) -> None:
             WEBHOOK, ["https://other.org"], f"give --conversion-webhook {WEBHOOK}", id="other"
         ),
         pytest.param(
-            WEBHOOK, [WEBHOOK, "https://other.org"], f"the provider names {WEBHOOK}", id="one-more"
+            WEBHOOK,
+            [WEBHOOK, "https://other.org"],
+            f"those of the provider are {WEBHOOK}",
+            id="one-more",
         ),
         pytest.param(
             "https://10.0.0.7",
@@ -1164,7 +1171,7 @@ async def test_an_accepted_conversion_webhook_is_recorded_and_can_be_withdrawn(
         )
     finally:
         konnector.cancel()
-    assert any("Host convert.example.org is trusted" in line for line in lines)
+    assert any("You trust host convert.example.org" in line for line in lines)
     assert f"accepted webhook {WEBHOOK} for things.example.org" in lines
 
     async def recorded() -> Any:
@@ -1178,7 +1185,7 @@ async def test_an_accepted_conversion_webhook_is_recorded_and_can_be_withdrawn(
     await accept(client, "db", timeout=SECONDS)
     await bind(client, answer(there), timeout=SECONDS)
     assert await recorded() == [known]
-    with pytest.raises(BindError, match=r"other\.org: the binding has accepted https://convert"):
+    with pytest.raises(BindError, match=r"other\.org: the accepted ones are https://convert"):
         await remove_webhooks(client, "db", ["https://other.org"])
     with pytest.raises(BindError, match="shop"):
         await remove_webhooks(client, "shop", [WEBHOOK])
@@ -1196,6 +1203,6 @@ async def test_a_record_that_the_crd_has_no_place_for_is_told(
     del schema["properties"]["status"]["properties"]["conversionWebhooks"]
     await client.update(CUSTOMRESOURCEDEFINITIONS, crd)
     await brings(provider, WEBHOOK)
-    with pytest.raises(BindError, match="has no place for accepted webhooks"):
+    with pytest.raises(BindError, match="is too old to record accepted webhooks"):
         await bind(client, answer(there), timeout=SECONDS, webhooks=AcceptedWebhooks((WEBHOOK,)))
     assert await written(client) == set()

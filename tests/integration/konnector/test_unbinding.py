@@ -112,7 +112,7 @@ async def test_all_that_binding_wrote_goes_with_the_binding(client: Client) -> N
         "deleted ClusterRole kube-bind-edit-db",
         "deleted ClusterRole kube-bind-view-db",
     ]
-    assert "the provider's APIServiceExport db is its administrator's" in lines[-1]
+    assert "administrator deletes the provider's APIServiceExport db" in lines[-1]
     assert "unbinding: waiting for things" in lines
 
 
@@ -131,7 +131,7 @@ async def test_waiting_ends_with_what_was_waited_for_and_goes_on_the_next_time(
     await written(client)
     told = conditions("Connected", "False", "Unbinding", "unbinding: waiting for things")
     await client.merge_patch(APISERVICEBINDINGS, "db", "", told, subresource="status")
-    with pytest.raises(UnbindError, match=r"waiting for things \(waited 0\.2 s\).*again goes on"):
+    with pytest.raises(UnbindError, match=r"waiting for things \(waited 0\.2 s\).*again to go on"):
         await unbind(client, "db", timeout=0.2)
     assert await left(client) == {"binding", "secret", *ROLES}
     task = asyncio.create_task(release(client))
@@ -161,7 +161,7 @@ async def test_what_is_left_of_a_binding_that_is_gone_already_goes(client: Clien
     lines: list[str] = []
     await unbind(client, "db", progress=lines.append)
     assert await left(client) == {"secret"}
-    assert "Secret kube-bind/k is used by no binding: delete it if it is not needed" in lines
+    assert "no binding uses Secret kube-bind/k: delete it if it is not needed" in lines
     with pytest.raises(UnbindError, match="does not exist"):
         await unbind(client, "db")
 
@@ -246,7 +246,7 @@ async def test_only_what_bind_has_made_goes_with_the_binding(
             await client.merge_patch(CLUSTERROLES, role, "", {"metadata": {"labels": None}})
     elif reason is not None:
         await reason(client)
-    with pytest.raises(UnbindError, match="again goes on waiting"):
+    with pytest.raises(UnbindError, match="again to go on waiting"):
         await unbind(client, "db", timeout=0.2)
     assert await owned(client) == expected
 
@@ -262,7 +262,7 @@ async def test_what_was_bound_anew_meanwhile_keeps_its_rights(
             await bound(client, "db")
 
     monkeypatch.setattr("fairlead.konnector.commands.readiness.wait_for", bound_after_the_wait)
-    with pytest.raises(UnbindError, match="it was bound anew meanwhile"):
+    with pytest.raises(UnbindError, match="it was bound again meanwhile"):
         await unbind(client, "db", timeout=SECONDS)
     assert await left(client) == {"binding", "secret", *ROLES}
 
@@ -282,15 +282,15 @@ async def test_a_server_that_does_not_serve_bindings_says_nothing_about_one(
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        pytest.param({}, "no konnector has begun to take it apart", id="nothing-said"),
+        pytest.param({}, "no konnector has begun to unbind it", id="nothing-said"),
         pytest.param(
             conditions("Ready", "True", "", ""),
-            "no konnector has begun to take it apart",
+            "no konnector has begun to unbind it",
             id="ready-as-before",
         ),
         pytest.param(
             conditions("Ready", "False", "Pending", "waiting for a konnector"),
-            "no konnector has begun to take it apart",
+            "no konnector has begun to unbind it",
             id="never-touched",
         ),
         pytest.param(
@@ -351,7 +351,7 @@ async def test_a_konnector_that_does_nothing_is_looked_for(client: Client) -> No
     await written(client)
     lines: list[str] = []
     with pytest.raises(
-        UnbindError, match=r"apart \(waited 0.2 s\): there is no sign .*again goes on"
+        UnbindError, match=r"unbind it \(waited 0.2 s\): there is no sign .*again to go on"
     ):
         await unbind(client, "db", timeout=0.2, progress=lines.append)
     assert [line for line in lines if "no sign of a konnector" in line]
@@ -407,7 +407,7 @@ async def test_a_binding_that_was_never_accepted_is_let_go_at_once(client: Clien
     await client.create(CLUSTERROLES, binding_roles("other", [], [])[0])
     lines: list[str] = []
     await unbind(client, "db", timeout=10, progress=lines.append)
-    assert "APIServiceBinding db was never accepted: its CRDs go with it" in lines
+    assert "APIServiceBinding db was never accepted: its CRDs are deleted with it" in lines
     assert await left(client) == set()
 
 
@@ -416,6 +416,6 @@ async def test_what_has_been_at_work_is_taken_apart_by_the_konnector_alone(
     client: Client, given: dict[str, bool]
 ) -> None:
     await unaccepted(client, **given)
-    with pytest.raises(UnbindError, match="again goes on waiting"):
+    with pytest.raises(UnbindError, match="again to go on waiting"):
         await unbind(client, "db", timeout=0.3)
     assert await left(client) == {"binding"}

@@ -153,7 +153,7 @@ def test_a_role_of_a_strangers_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(plan.replace("- patch", "- escalate", 1))
     again = run(tmp_path, "-f", str(tmp_path / "plan.yaml"), *words)
     assert (again.exit_code, again.stdout) == (1, "")
-    assert "ClusterRole kbind-konnector-acme.io in the file is none that" in again.stderr
+    assert "ClusterRole kbind-konnector-acme.io in the file is not a role that" in again.stderr
 
 
 FILE = """

@@ -504,7 +504,7 @@ GOING: JSON = {"deletionTimestamp": MINUTE_AGO, "finalizers": ["example.org/audi
 
 LEAVING: JSON = {"deletionTimestamp": MINUTE_AGO}
 CREATED = "its copy to be created"
-GONE = "its copy to go, which has these finalizers: example.org/audit$"
+GONE = "its copy to disappear, which has these finalizers: example.org/audit$"
 PERSON = r"a person \(ForeignObjectExists\): .* rename this object"
 
 
@@ -517,7 +517,7 @@ PERSON = r"a person \(ForeignObjectExists\): .* rename this object"
         pytest.param(thing(), copy(status={"b": 1}), "the status of its copy", id="status"),
         pytest.param(thing(), copy(meta=GOING), GONE, id="going"),
         pytest.param(thing(meta=LEAVING), copy(), "its copy to be deleted", id="deleted"),
-        pytest.param(thing(meta=LEAVING), None, "the provider to tell", id="gone-there"),
+        pytest.param(thing(meta=LEAVING), None, "the provider's list of objects", id="gone-there"),
         pytest.param(thing(namespace="other"), None, "a provider namespace", id="no-namespace"),
         pytest.param(
             thing(meta={"annotations": {}}), copy(), "its metadata to be", id="not-told-back"
@@ -600,7 +600,8 @@ def test_where_the_events_of_a_copy_are(namespace: str, place: str) -> None:
     metadata = {"name": "db", "namespace": namespace}
     copy = object_from_dict({"apiVersion": "x.org/v1", "kind": "Widget", "metadata": metadata})
     assert events_at(copy) == (
-        f"Events about it stay in its cluster, by `kubectl {place}describe widget.x.org db` there"
+        f"Events about it are in the provider's cluster: run `kubectl {place}describe "
+        f"widget.x.org db` there"
     )
 
 
@@ -819,7 +820,8 @@ TERMINATING = msgspec.convert(
             copy(meta=GOING),
             {},
             "DeletionPending",
-            "Thing default/a: waits for its copy to go, which has these finalizers: example.org/",
+            "Thing default/a: waits for its copy to disappear, which has these finalizers: "
+            "example.org/",
             id="finalizer",
         ),
         pytest.param(

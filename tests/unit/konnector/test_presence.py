@@ -85,7 +85,7 @@ def heartbeat(seconds: float | None) -> ClusterBinding:
         ),
         pytest.param(
             Traces(heartbeat=heartbeat(4000)),
-            "no konnector has given a heartbeat for 66m",
+            "no konnector has sent a heartbeat for 66m",
             id="old heartbeat",
         ),
         pytest.param(Traces(heartbeat=heartbeat(None)), "there is no sign", id="no heartbeat"),

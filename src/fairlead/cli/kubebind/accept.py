@@ -118,6 +118,6 @@ def command(
 
     process.run(main)
     if remove_conversion_webhook:
-        click.echo(f"apiservicebinding.kube-bind.io/{name} has no such webhook any more")
+        click.echo(f"apiservicebinding.kube-bind.io/{name} no longer has this webhook")
         return
     click.echo(f"{binding.resource.kind.lower()}.{binding.resource.group}/{binding.key} is Ready")

@@ -120,8 +120,8 @@ async def bind(
     response = with_name(response, name)
     if not response.requests:
         raise BindError(
-            "the response has no requests: give requests by --request FILE, or bind all "
-            "that the provider exports by --bundle"
+            "the response has no requests: give requests with --request FILE, or bind "
+            "everything that the provider exports with --bundle"
         )
     return await _run(
         client, response, "", timeout, progress, namespace, copies, webhooks, user_roles
@@ -373,8 +373,8 @@ class _Bind:
         names = [one.meta.name for one in await bindings_of(self._client, bundle)]
         for other in sorted(set(names) - {request.metadata.name for request in requests}):
             self._progress(
-                f"the provider exports {other} too: `fairlead accept {other}` says what that is, "
-                "and gives the konnector rights on it"
+                f"the provider exports {other} too: `fairlead accept {other}` shows what that "
+                "is, and gives the konnector rights on it"
             )
         return sorted(names)
 

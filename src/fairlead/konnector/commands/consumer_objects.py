@@ -315,12 +315,12 @@ async def restore_role(client: Client, changed: ChangedRole, progress: Progress)
         return
     # Grants that another writer has set since are not ours to take away.
     if _grants(role.to_dict()) != _grants(written.to_dict()):
-        progress(f"left {title}: its rules were changed meanwhile")
+        progress(f"left {title} as it is: its rules were changed meanwhile")
         return
     try:
         await client.update(resource, {**role.to_dict(), **_grants(before.to_dict())})
     except Conflict:
-        progress(f"left {title}: it was changed meanwhile")
+        progress(f"left {title} as it is: it was changed meanwhile")
         return
     except NotFound:
         return

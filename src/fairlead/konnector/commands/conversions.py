@@ -164,7 +164,7 @@ async def remove_webhooks(
         raise BindError(unknown(APISERVICEBINDINGS.kind, name, names))
     recorded = await _recorded(client, binding)
     for url in urls:
-        _check_named(url, {one.url for one in recorded}, "the binding has accepted")
+        _check_named(url, {one.url for one in recorded}, "the accepted ones are")
     # Before the CRDs: a konnector would install again what counts as accepted.
     await _record(client, name, lambda recorded: [one for one in recorded if one.url not in urls])
     for item in binding.decode(APIServiceBinding).status.bound_schemas:
@@ -187,7 +187,7 @@ async def _take_off(
             return
         url = installed_webhook(crd)
         if url not in urls:
-            progress(f"CustomResourceDefinition {name} has no such webhook any more")
+            progress(f"CustomResourceDefinition {name} no longer has this webhook")
             return
         try:
             await client.update(CUSTOMRESOURCEDEFINITIONS, without_webhook(crd))
@@ -217,9 +217,10 @@ async def _record(
             continue
         if written.decode(APIServiceBinding).status.conversion_webhooks != webhooks:
             raise BindError(
-                f"CustomResourceDefinition {APISERVICEBINDINGS.plural}.{APISERVICEBINDINGS.group} "
-                "has no place for accepted webhooks: a konnector of this version installs one "
-                "that has, or `fairlead crds`"
+                "CustomResourceDefinition "
+                f"{APISERVICEBINDINGS.plural}.{APISERVICEBINDINGS.group} is too old to record "
+                "accepted webhooks: start a konnector of this version, which updates it, or "
+                "apply the output of `fairlead crds`"
             )
         return
     raise BindError(f"the status of APIServiceBinding {name} keeps changing: try again")
@@ -240,7 +241,7 @@ async def _recorded(client: Client, binding: Object) -> list[ConversionWebhook]:
     return accepted_webhooks(status, installed)
 
 
-def _check_named(url: str, named: Iterable[str], who: str = "the provider names") -> None:
+def _check_named(url: str, named: Iterable[str], who: str = "those of the provider are") -> None:
     names = sorted(named)
     if url in names:
         return

@@ -51,7 +51,9 @@ async def settle_copies(waiting: WaitOptions, name: str, copies: Copies) -> None
         value = KEEP if copies == "keep" else discard(hold.recorded)
         annotation = {"metadata": {"annotations": {ANNOTATION_HELD_COPIES: value}}}
         await waiting.client.merge_patch(APISERVICEBINDINGS, name, "", annotation)
-        waiting.progress(f"APIServiceBinding {name} says of the held copies: {value}")
+        waiting.progress(
+            f"set the decision about the held copies of APIServiceBinding {name}: {value}"
+        )
         await _recorded(waiting, provider, name, hold.cluster)
 
 
@@ -76,7 +78,7 @@ async def _recorded(waiting: WaitOptions, provider: Client, name: str, cluster: 
         condition = get_condition(conditions, COPIES_HELD)
         text = f": {condition.message}" if condition is not None else ""
         raise BindError(
-            f"the copies are still held, and the konnector goes on ({error}){text}"
+            f"the copies are still held ({error}), and the konnector continues by itself{text}"
         ) from None
 
 

@@ -116,4 +116,4 @@ class Estate:
             # The object is gone or was made anew, and a new one is not the binding's.
             return
         except Forbidden as error:
-            self._progress(f"{obj.kind} {obj.key} goes at the end only: {error}")
+            self._progress(f"{obj.kind} {obj.key} is removed only at the end: {error}")

@@ -136,20 +136,20 @@ class MigrationSurvey(msgspec.Struct, frozen=True, kw_only=True):
         name = self.plan.name
         if self.plan.misfits:
             return (
-                f"APIServiceBinding {name} does not fit kbind v2: {'; '.join(self.plan.misfits)}"
+                f"APIServiceBinding {name} cannot move to kbind v2: {'; '.join(self.plan.misfits)}"
             )
         faults = []
         if self.missing:
             faults.append(
                 f"the account of APIServiceBinding {name} lacks rights at the provider "
-                f"({', '.join(self.missing)}): its administrator applies the roles that this "
-                "command prints"
+                f"({', '.join(self.missing)}): the provider's administrator has to apply the "
+                "roles that this command prints"
             )
         if self.plan.unlabelled:
             names = " ".join(self.plan.unlabelled)
             faults.append(
-                f"the provider does not offer {names} yet: its administrator runs `kubectl label "
-                f"crd {names} {kbind.LABEL_EXPORTED}=true`"
+                f"the provider does not offer {names} yet: its administrator has to run "
+                f"`kubectl label crd {names} {kbind.LABEL_EXPORTED}=true`"
             )
         return f"{'; '.join(faults)}, or give --provider-kubeconfig" if faults else ""
 
@@ -175,8 +175,8 @@ async def survey(
     """
     if await find(client, CUSTOMRESOURCEDEFINITIONS, CONNECTIONS.group_resource) is None:
         raise MigrationError(
-            f"nothing serves kbind v2 in this cluster: start the konnector as {_PROTOCOLS}, with "
-            "the manifests that belong to it"
+            f"no konnector serves kbind v2 in this cluster: start it as {_PROTOCOLS}, and "
+            "apply the manifests for that"
         )
     former = await find_custom(client, APISERVICEBINDINGS, name)
     if former is None:
@@ -271,8 +271,8 @@ async def _check_same(admin: Client, export: Object | None, namespace: str) -> N
         same = await admin.get(APISERVICEEXPORTS, export.meta.name, namespace)
     if same is None or same.meta.uid != export.meta.uid:
         raise MigrationError(
-            f"--provider-kubeconfig leads to {admin.config.server}, which is another cluster than "
-            f"the provider's: it has no APIServiceExport {export.key}"
+            f"--provider-kubeconfig leads to {admin.config.server}, which is not the "
+            f"provider's cluster: it has no APIServiceExport {export.key}"
         )
 
 
@@ -454,7 +454,7 @@ class _Move:
             self._progress(f"created Secret {self._namespace}/{name}")
         elif content(stored, kbind.DEFAULT_KUBECONFIG_KEY) != self._kubeconfig:
             raise MigrationError(
-                f"Secret {self._namespace}/{name} is there already with another kubeconfig: "
+                f"Secret {self._namespace}/{name} already exists with another kubeconfig: "
                 "delete it if nothing needs it"
             )
 
@@ -502,7 +502,7 @@ class _Move:
         parsed, spec = summary(stored), (self._name, set(self._plan.apis))
         if parsed is None or (parsed.connection, set(parsed.apis)) != spec:
             raise MigrationError(
-                f"{title} is there already and binds something else: delete or rename it"
+                f"{title} already exists and binds something else: delete or rename it"
             )
 
     async def _taken_up(self, place: str) -> None:
@@ -512,7 +512,7 @@ class _Move:
         def untouched(obj: Object | None) -> str:
             if obj is not None and kbind.FINALIZER_CLEANUP in obj.meta.finalizers:
                 return ""
-            return "no konnector has taken it up"
+            return "no konnector has picked it up"
 
         try:
             await wait_for(
@@ -526,8 +526,8 @@ class _Move:
         except WaitTimeout as error:
             why = await presence.absence(self._client, self._namespace)
             raise MigrationError(
-                f"{error}: it has to serve both protocols, as {_PROTOCOLS} does; {why}. "
-                f"APIServiceBinding {self._name} is as it was"
+                f"{error}: the konnector has to serve both protocols, as {_PROTOCOLS} does; "
+                f"{why}. APIServiceBinding {self._name} is unchanged"
             ) from None
 
     async def _hand_over(self, api: str, former: Object) -> None:
@@ -537,11 +537,14 @@ class _Move:
                 return
             if not crd.meta.owned_by(former.meta.uid):
                 raise MigrationError(
-                    f"CustomResourceDefinition {api} is not APIServiceBinding {self._name}'s"
+                    f"CustomResourceDefinition {api} does not belong to APIServiceBinding "
+                    f"{self._name}"
                 )
             with suppress(Conflict):
                 await self._client.update(CUSTOMRESOURCEDEFINITIONS, handed_over(crd, self._name))
-                self._progress(f"CustomResourceDefinition {api} is Connection {self._name}'s now")
+                self._progress(
+                    f"CustomResourceDefinition {api} now belongs to Connection {self._name}"
+                )
                 return
         raise MigrationError(f"CustomResourceDefinition {api} keeps changing: try again")
 
@@ -555,19 +558,22 @@ class _Move:
             conditions = obj.decode(APIServiceBinding).status.conditions
             if any((one.type, one.reason) == (CONNECTED, FOREIGN_CRD) for one in conditions):
                 return ""
-            return "the konnector has not seen yet that its CustomResourceDefinitions are gone"
+            return (
+                "the konnector has not noticed yet that it no longer owns its "
+                "CustomResourceDefinitions"
+            )
 
         def there(obj: Object | None) -> str:
             if obj is None or obj.meta.uid != former.meta.uid:
                 return ""
-            return "the konnector has not ended its work on it"
+            return "the konnector has not finished its work on it"
 
         await self._until(APISERVICEBINDINGS, name, unaware)
         await delete(self._client, APISERVICEBINDINGS, former)
         await self._until(APISERVICEBINDINGS, name, there)
         if await find(self._client, APISERVICEBINDINGS, name) is not None:
             raise MigrationError(
-                f"APIServiceBinding {name} is there again: it was bound anew meanwhile"
+                f"APIServiceBinding {name} exists again: it was bound again meanwhile"
             )
         self._progress(f"APIServiceBinding {name} is gone; objects and copies stay")
 
@@ -584,7 +590,7 @@ class _Move:
         except WaitTimeout as error:
             why = await presence.absence(self._client, self._namespace, self._provider.config)
             raise MigrationError(
-                f"{error}: {why}; `fairlead migrate {self._name}` again goes on"
+                f"{error}: {why}; run `fairlead migrate {self._name}` again to continue"
             ) from None
 
     async def _mark_all(self) -> None:
@@ -701,7 +707,7 @@ def _binding_kind(place: str) -> Resource:
 
 def _unready(obj: Object | None) -> str:
     if obj is None:
-        return "it is not there"
+        return "it does not exist"
     conditions = stored_conditions(obj.to_dict())
     ready = get_condition(conditions, kbind.READY)
     if ready is None or is_true(conditions, kbind.READY):

@@ -126,7 +126,7 @@ async def choose_name(
 def _message(base: str, name: str, reason: str) -> str:
     if reason:
         return f"the name {base} is taken ({reason}): using {name}"
-    return f"it is bound as {name} already: using that name"
+    return f"it is already bound as {name}: using that name"
 
 
 def _check_deletion(binding: Object | None) -> None:
@@ -191,10 +191,11 @@ async def check_unbound(
         again = named(request, other)
         remedy = ""
         if other in bindings:
-            remedy = f"`fairlead unbind {other}` and "
+            remedy = f"run `fairlead unbind {other}`, and "
         elif not difference(again, export, spec.resources, spec.permission_claims):
             remedy = f"bind it with --name {other}, or "
         raise BindError(
-            f"the provider exports {', '.join(both)} to this cluster already, as APIServiceExport "
-            f"{other}: {remedy}have the provider delete that, in its namespace {namespace}"
+            f"the provider exports {', '.join(both)} to this cluster already, as "
+            f"APIServiceExport {other}: {remedy}ask the provider's team to delete it in "
+            f"namespace {namespace}"
         )

@@ -96,8 +96,8 @@ def check_kinds(what: str, items: Sequence[GroupResource], *, blame: str) -> Non
     for item in items:
         if not bindable(item.group):
             raise BindError(
-                f"{what} {item.name}, a kind of Kubernetes or kube-bind itself, which no provider "
-                f"can offer: {blame}"
+                f"{what} {item.name}, a kind of Kubernetes or of kube-bind itself, which no "
+                f"provider can offer: {blame}"
             )
 
 
@@ -175,9 +175,9 @@ async def check_apart(consumer: Client, provider: Client, server: str = "") -> N
             continue
         if theirs == await _uid(consumer, resource, name, where):
             raise BindError(
-                f"this cluster is the provider's own: {server} and "
-                f"{consumer.config.server} are one. Bind in the consumer's cluster, with its "
-                "--kubeconfig or --context"
+                f"this cluster is the provider's own: {server} and {consumer.config.server} "
+                "are the same cluster. Bind in the consumer's cluster, with its --kubeconfig "
+                "or --context"
             )
         # One differing uid is proof enough.
         return
@@ -224,15 +224,16 @@ async def check_crds(
         if owner is None or owner.kind != APISERVICEBINDINGS.kind:
             raise BindError(
                 f"CustomResourceDefinition {name} exists in this cluster and belongs to no "
-                "binding: delete it if its objects are not needed, for they go with it"
+                "binding: delete it if its objects are not needed, since Kubernetes deletes "
+                "them with it"
             )
         other = bindings.get(owner.name)
         # If the owner is gone, the garbage collector is about to delete the CRD.
         if other is not None and other.meta.uid == owner.uid and secret_of(other) != secret:
             where = await whence(client, other, provider)
             raise BindError(
-                f"CustomResourceDefinition {name} is of APIServiceBinding {owner.name}, which "
-                f"binds it from {where}: {await _instead(client, other, provider)}"
+                f"CustomResourceDefinition {name} belongs to APIServiceBinding {owner.name}, "
+                f"which binds it from {where}: {await _instead(client, other, provider)}"
             )
 
 
@@ -248,9 +249,9 @@ async def _instead(client: Client, binding: Object, provider: ClusterConfig) -> 
         return remedy
     # A cluster namespace has its name from the consumer's identity: it is one consumer.
     return (
-        f"{remedy}, which deletes its objects here. If that provider is gone and this is where it "
-        f"was restored, give the kubeconfig of this invitation to Secret {ref.namespace}/"
-        f"{ref.name}, key {ref.key}, instead: nothing is deleted then"
+        f"{remedy}, which deletes its objects here. If that provider is gone and this "
+        "invitation is from its restored cluster, put the kubeconfig of this invitation into "
+        f"Secret {ref.namespace}/{ref.name}, key {ref.key}, instead: then nothing is deleted"
     )
 
 
@@ -260,8 +261,8 @@ async def whence(client: Client, binding: Object, provider: ClusterConfig) -> st
     try:
         other = await provider_of(client, ref)
     except ClientError as error:
-        return f"a provider that cannot be told ({error})"
-    invited = f"by another invitation, to cluster namespace {other.namespace}"
+        return f"an unknown provider ({error})"
+    invited = f"with another invitation, to cluster namespace {other.namespace}"
     if other.server == provider.server:
         return f"this same provider, {invited}"
     authority = other.certificate_authority

@@ -106,7 +106,7 @@ def describe(traces: Traces, now: datetime) -> str:
     if lease is not None and renewed is not None:
         return f"no konnector runs any more (Lease {lease.key} was renewed {since} ago): {START}"
     if beat is not None:
-        return f"no konnector has given a heartbeat for {rough_duration(now - beat)}: {START}"
+        return f"no konnector has sent a heartbeat for {rough_duration(now - beat)}: {START}"
     return f"there is no sign of a konnector in this cluster: {START}"
 
 

@@ -211,7 +211,7 @@ def untouched(binding: Object) -> bool:
 
 def _unready(obj: Object | None) -> str:
     if obj is None:
-        return "it is not there"
+        return "it does not exist"
     conditions = obj.decode(APIServiceBinding).status.conditions
     ready = get_condition(conditions, READY)
     if ready is None or untouched(obj):
@@ -220,12 +220,12 @@ def _unready(obj: Object | None) -> str:
         return f"{NOT_READY}{ready.reason}: {ready.message}"
     # Ready sums up the conditions that are there: one that is still to be set is waited for, too.
     missing = [type_ for type_ in _CONDITIONS if not is_true(conditions, type_)]
-    return f"the konnector has not said {', '.join(missing)} yet" if missing else ""
+    return f"the konnector has not yet set {', '.join(missing)} to True" if missing else ""
 
 
 def _unsynced(obj: Object | None) -> str:
     if obj is None:
-        return "it is not there"
+        return "it does not exist"
     synced = get_condition(obj.decode(APIServiceBindingBundle).status.conditions, SYNCED)
     if synced is None:
         return UNTOUCHED

@@ -78,7 +78,7 @@ def planned(
     """
     check_requests(response)
     if not response.requests:
-        raise BindError("the response has no requests, so that nothing would be bound")
+        raise BindError("the response has no requests, so nothing would be bound")
     ref = ClusterSecretKeyRef(name=_UNKNOWN, namespace=namespace, key=KUBECONFIG_NAME)
     if response.kubeconfig:
         ref = secret_ref(check_response(response), namespace)

@@ -35,10 +35,10 @@ _FORMER_REFUSALS = ("API server refused: BoundSchema.", "cannot be exported: Exp
 """Texts by which a former provider says that its BoundSchemas lack what CRDs allow."""
 _NO_ANSWER = "the provider has not answered yet: do its controllers run?"
 _SILENCE = (
-    "the provider has written nothing into the request: do its controllers run? kube-bind's own "
-    "backend also writes nothing where it refuses a kind, as one with a version name such as "
-    "v1storage, or with two printer columns of one name{}: ask the provider's administrator to "
-    "read its log, and to upgrade the provider"
+    "the provider has written nothing into the request: do its controllers run? kube-bind's "
+    "own backend also writes nothing if it refuses a kind, for example one with a version name "
+    "such as v1storage, or with two printer columns of the same name{}: ask the provider's "
+    "administrator to read its log, and to upgrade the provider"
 )
 _USUAL_VERSION = "^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$"
 """Pattern of version names in the BoundSchemas of kube-bind and of former providers."""
@@ -124,9 +124,9 @@ async def _check_versions(provider: Client, request: ExportRequestResponse) -> N
     unusual = [name for name in named if not _USUAL.search(name)]
     if unusual and await _version_pattern(provider) == _USUAL_VERSION:
         raise BindError(
-            f"the provider is of a version that cannot export {request.metadata.name}, for its "
-            f"BoundSchemas take no version {', '.join(unusual)}: ask its administrator to upgrade "
-            "the provider"
+            f"this version of the provider cannot export {request.metadata.name}, since its "
+            f"BoundSchemas allow no version {', '.join(unusual)}: ask its administrator to "
+            "upgrade the provider"
         )
 
 
@@ -161,7 +161,7 @@ async def _silence(provider: Client, request: ExportRequestResponse, namespace: 
     # It makes the BoundSchemas of a request one after the other, up to the first that is refused.
     some = 0 < len(missing) < len(resources)
     return _SILENCE.format(
-        f" (there is no BoundSchema of {', '.join(missing)}, but of others)" if some else ""
+        f" (the provider has BoundSchemas, but none for {', '.join(missing)})" if some else ""
     )
 
 
@@ -268,9 +268,9 @@ def difference(
     # Versions are not compared: kube-bind exports the whole kind, whatever a request lists.
     names = {item.name for item in resources}
     if names != {item.name for item in request.spec.resources}:
-        return f"{what} is of {', '.join(sorted(names))}"
+        return f"{what} has the resources {', '.join(sorted(names))}"
     if list(claims) != request.spec.permission_claims:
-        return f"{what} claims other objects than the invitation says"
+        return f"{what} claims other objects than the invitation"
     return ""
 
 
@@ -296,7 +296,7 @@ def obstacle(obj: Object | None) -> str:
     if any(text in why for text in _FORMER_REFUSALS):
         # A former provider would try again for ever.
         raise BindError(
-            f"the provider is of a version that cannot export {obj.meta.name}: ask its "
+            f"this version of the provider cannot export {obj.meta.name}: ask its "
             f"administrator to upgrade the provider ({why})"
         )
     return why or _NO_ANSWER

@@ -65,7 +65,7 @@ TIMEOUT = 120.0
 
 _ATTEMPTS = 5
 """Tries to release a binding that the konnector writes to as well."""
-_UNTOUCHED = "no konnector has begun to take it apart"
+_UNTOUCHED = "no konnector has begun to unbind it"
 
 
 class UnbindError(ClientError):
@@ -180,12 +180,12 @@ async def _provider(client: Client, binding: Object) -> ClusterConfig | None:
 async def _left(config: ClusterConfig | None, name: str) -> str:
     """Describe the rest of a binding on the provider, and how to bind again."""
     revoked = (
-        f"the provider does not accept these credentials any more: to bind {name} again, ask it "
-        "for another invitation"
+        f"the provider does not accept these credentials any more: to bind {name} again, ask "
+        "its team for a new invitation"
     )
     there = (
-        f"the provider's APIServiceExport {name} is its administrator's to delete; as long as it "
-        "is there, `fairlead bind` takes it up again under this name"
+        f"only the provider's administrator deletes the provider's APIServiceExport {name}; "
+        "while it exists, `fairlead bind` uses it again under this name"
     )
     if config is None:
         return there
@@ -263,8 +263,9 @@ async def _check_owner(client: Client, binding: Object) -> None:
     bundle = await find(client, APISERVICEBINDINGBUNDLES, owner.name)
     if bundle is not None and bundle.meta.uid == owner.uid and not bundle.meta.deleting:
         raise UnbindError(
-            f"{owner.kind} {owner.name} has made APIServiceBinding {binding.meta.name} and would "
-            f"make it again: `fairlead unbind --bundle {owner.name}` takes all of it back"
+            f"{owner.kind} {owner.name} created APIServiceBinding {binding.meta.name} and "
+            f"would create it again: `fairlead unbind --bundle {owner.name}` removes the "
+            "bundle with all its bindings"
         )
 
 
@@ -320,7 +321,7 @@ async def _let_go(client: Client, name: str, progress: Progress) -> None:
             continue
         except NotFound:
             return
-        progress(f"APIServiceBinding {name} was never accepted: its CRDs go with it")
+        progress(f"APIServiceBinding {name} was never accepted: its CRDs are deleted with it")
         return
 
 
@@ -350,14 +351,16 @@ async def await_end(waiting: WaitOptions, binding: Object, estate: Estate) -> No
         await _let_go(waiting.client, name, waiting.progress)
         await waiting.done(APISERVICEBINDINGS, name, described, _UNTOUCHED)
     except BindError as error:
-        raise UnbindError(f"{error}; `fairlead unbind {name}` again goes on waiting") from None
+        raise UnbindError(
+            f"{error}; run `fairlead unbind {name}` again to go on waiting"
+        ) from None
     # A watch may lose sight of an object; only the server's own answer counts.
     again = await find(waiting.client, APISERVICEBINDINGS, name)
     if again is not None and again.meta.uid == uid:
-        raise UnbindError(f"APIServiceBinding {name} is still there: try again")
+        raise UnbindError(f"APIServiceBinding {name} still exists: try again")
     if again is not None:
         await estate.give_back(name)
-        raise UnbindError(f"APIServiceBinding {name} is there again: it was bound anew meanwhile")
+        raise UnbindError(f"APIServiceBinding {name} exists again: it was bound again meanwhile")
     waiting.progress(f"APIServiceBinding {name} is gone")
 
 
@@ -382,4 +385,4 @@ async def _tell_unused_secrets(client: Client, namespace: str, progress: Progres
     """List the Secrets without a binding, since it is not known which was this binding's."""
     for secret in (await client.list(SECRETS, namespace)).items:
         if disposable(secret) and not await users_of(client, secret.key):
-            progress(f"Secret {secret.key} is used by no binding: delete it if it is not needed")
+            progress(f"no binding uses Secret {secret.key}: delete it if it is not needed")

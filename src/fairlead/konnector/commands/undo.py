@@ -92,20 +92,20 @@ async def _take_back(
 ) -> None:
     if not (written.names or written.begun):
         return
-    progress("taking back what was written")
+    progress("removing what was written")
     try:
         async with asyncio.timeout(UNDO_SECONDS):
             await _Undo(client, written, progress).run()
             await _withdraw(provider, written, progress)
     except TimeoutError:
-        progress(f"not everything was taken back within {UNDO_SECONDS:g} s: {_again(written)}")
+        progress(f"not everything was removed within {UNDO_SECONDS:g} s: {_again(written)}")
     except ClientError as error:
-        progress(f"not everything was taken back: {error}; {_again(written)}")
+        progress(f"not everything was removed: {error}; {_again(written)}")
 
 
 def _again(written: Written) -> str:
     names = " and ".join(f"`fairlead unbind {name}`" for name in written.names)
-    return f"{names} removes what is left" if names else "binding again does it"
+    return f"{names} removes what is left" if names else "bind again to remove the rest"
 
 
 async def _withdraw(provider: Client, written: Written, progress: Progress) -> None:
@@ -184,8 +184,8 @@ class _Undo:
         if count:
             number = "1 object was" if count == 1 else f"{count} objects were"
             self._progress(
-                f"kept APIServiceBinding {name}, for {number} created meanwhile: "
-                f"`fairlead unbind {name}` takes all of it back"
+                f"kept APIServiceBinding {name}, for {number} created meanwhile: `fairlead "
+                f"unbind {name}` removes everything"
             )
         return bool(count)
 

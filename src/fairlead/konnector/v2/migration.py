@@ -133,7 +133,7 @@ def plan(state: MigrationState) -> MigrationPlan:
     misfits = [*_of_binding(state, parsed, apis)]
     if state.export is None:
         misfits.append(
-            f"the provider has no APIServiceExport {name}, so that nothing tells where copies are"
+            f"the provider has no APIServiceExport {name}, so the place of the copies is unknown"
         )
         return MigrationPlan(name=name, apis=apis, misfits=misfits)
     misfits += _of_isolation(state, state.export, apis)
@@ -172,34 +172,41 @@ def _of_binding(
     owner = state.binding.meta.controller()
     if owner is not None and owner.kind == APISERVICEBINDINGBUNDLES.kind:
         yield (
-            f"{owner.kind} {owner.name} has made APIServiceBinding {name}, and would make it "
-            f"again: let it go first by `kubectl delete apiservicebindingbundle {owner.name} "
-            "--cascade=orphan`; autoBind of a Connection takes its place"
+            f"{owner.kind} {owner.name} created APIServiceBinding {name}, and would create it "
+            f"again: delete it first with `kubectl delete apiservicebindingbundle {owner.name} "
+            "--cascade=orphan`; autoBind of a Connection replaces it"
         )
     if not apis:
         yield f"APIServiceBinding {name} has bound nothing yet"
     if state.hold:
         yield f"copies of APIServiceBinding {name} are held: {state.hold}"
     if state.connection:
-        yield f"there is a Connection {name} already, and objects would go there too early"
+        yield f"Connection {name} already exists, and would synchronize the objects too early"
     for api in apis:
         crd = state.crds.get(api)
         if crd is None or not crd.meta.owned_by(state.binding.meta.uid):
             other = binding_of_crd(crd.meta) if crd is not None else ""
             if crd is not None and is_handed_over(crd, name):
                 continue
-            of = f"APIServiceBinding {other}'s" if other else "not of this binding"
+            of = (
+                f"belongs to APIServiceBinding {other}"
+                if other
+                else "does not belong to this binding"
+            )
             yield (
                 f"CustomResourceDefinition {api} does not exist"
                 if crd is None
-                else f"CustomResourceDefinition {api} is {of}"
+                else f"CustomResourceDefinition {api} {of}"
             )
         for binding in state.others:
             if api in binding.apis:
                 kind = "ClusterBinding" if binding.whole else "Binding"
                 yield f"{kind} {binding.key} of kbind v2 lists {api} already"
     for webhook in parsed.status.conversion_webhooks or ():
-        yield f"webhook {webhook.url} converts {webhook.name}, and kbind v2 has no conversion"
+        yield (
+            f"webhook {webhook.url} converts {webhook.name}, and kbind v2 does not convert "
+            "versions"
+        )
 
 
 def _of_isolation(
@@ -210,8 +217,8 @@ def _of_isolation(
         crd = state.crds.get(api)
         if crd is not None and not crd_spec(crd).namespaced and isolation != "None":
             yield (
-                f"{api} is cluster-scoped, and isolation {isolation} gives its copies other keys "
-                "than their objects have: kbind v2 has the same names on both sides"
+                f"{api} is cluster-scoped, and isolation {isolation} gives its copies other "
+                "names than their objects: kbind v2 has the same names on both sides"
             )
     moved = []
     for obj in state.namespaces:
@@ -231,9 +238,12 @@ def _of_claims(claims: Sequence[PermissionClaim]) -> Iterable[str]:
     for claim in claims:
         what = claim.resource
         if claim.group or what not in {"secrets", "configmaps"}:
-            yield f"it claims {claim.name}, and kbind v2 copies Secrets and ConfigMaps alone"
+            yield f"it claims {claim.name}, and kbind v2 copies only Secrets and ConfigMaps"
         elif claim.selector.references:
-            yield f"it claims {what} that objects refer to: kbind v2 has labels and names alone"
+            yield (
+                f"it claims {what} that objects refer to: kbind v2 selects only by labels "
+                "and names"
+            )
         else:
             yield (
                 f"it claims {what} by labels or names: their copies go with APIServiceBinding, so "
@@ -248,12 +258,14 @@ def _of_crd(state: MigrationState, api: str) -> Iterable[str]:
     spec = crd_spec(crd)
     members = _other_members(crd, spec.stored)
     if members:
-        yield f"objects of {api} have {', '.join(members)} beside spec, which kbind v2 leaves out"
+        yield (
+            f"objects of {api} have {', '.join(members)} beside spec, which kbind v2 does not copy"
+        )
     if offered is None:
         return
     there = crd_spec(offered)
     if there.conversion is not None and there.conversion.strategy != "None":
-        yield f"the provider converts {api} by a webhook, and kbind v2 has no conversion"
+        yield f"the provider converts {api} by a webhook, and kbind v2 does not convert versions"
         return
     if there.namespaced != spec.namespaced:
         yield f"{api} is {there.scope} at the provider and {spec.scope} here"
@@ -265,8 +277,8 @@ def _of_crd(state: MigrationState, api: str) -> Iterable[str]:
     left = [name for name in stored if name != resource.version]
     if _follows(state) and left:
         yield (
-            f"objects of {api} may be stored in {', '.join(left)} here, and kbind v2 has "
-            f"{resource.version} alone: write all of them once, then take the others out of "
+            f"objects of {api} may be stored in {', '.join(left)} here, and kbind v2 serves "
+            f"only {resource.version}: write all of them once, then take the others out of "
             "status.storedVersions of the CustomResourceDefinition"
         )
         return
@@ -293,17 +305,19 @@ def _other_members(crd: Object, version: str) -> list[str]:
 
 def _notes(state: MigrationState, places: Sequence[str], *, follows: bool) -> list[str]:
     notes = [
-        "labels and annotations of objects do not cross any more: copies keep those that they have"
+        "labels and annotations of objects are no longer synchronized: copies keep what they have"
     ]
     if places != [""]:
-        notes.append("objects in other namespaces need a Binding each")
+        notes.append("each other namespace with objects needs its own Binding")
     for api, crd in sorted(state.crds.items()):
         offered = state.offered.get(api)
         resource = crd_spec(offered).readable() if offered is not None else None
         served = crd_spec(crd).served
         if follows and resource is not None and served != [resource.version]:
             gone = ", ".join(name for name in served if name != resource.version)
-            notes.append(f"{api} is served in {resource.version} alone, and no more in {gone}")
+            notes.append(
+                f"only version {resource.version} of {api} is served, and no longer {gone}"
+            )
     return notes
 
 

@@ -178,12 +178,12 @@ BUNDLE = {
         ),
         pytest.param(
             {"crds": {API: crd(scope="Cluster")}, "export": export("Prefixed"), "offered": {}},
-            "isolation Prefixed gives its copies other keys",
+            "isolation Prefixed gives its copies other names",
             id="prefixed",
         ),
         pytest.param(
             {"crds": {API: crd(scope="Cluster")}, "export": export("Namespaced"), "offered": {}},
-            "isolation Namespaced gives its copies other keys",
+            "isolation Namespaced gives its copies other names",
             id="namespaced",
         ),
         pytest.param(
@@ -203,7 +203,7 @@ BUNDLE = {
         ),
         pytest.param(
             {"binding": binding(claim("serviceaccounts"))},
-            "it claims serviceaccounts.core, and kbind v2 copies Secrets and ConfigMaps alone",
+            "it claims serviceaccounts.core, and kbind v2 copies only Secrets and ConfigMaps",
             id="claim-of-another-kind",
         ),
         pytest.param(
@@ -223,7 +223,7 @@ BUNDLE = {
         ),
         pytest.param(
             {"binding": binding(ownerReferences=[BUNDLE])},
-            "APIServiceBindingBundle team has made APIServiceBinding db",
+            "APIServiceBindingBundle team created APIServiceBinding db",
             id="bundle",
         ),
         pytest.param(
@@ -236,12 +236,12 @@ BUNDLE = {
             "has bound nothing yet",
             id="nothing-bound",
         ),
-        pytest.param({"connection": True}, "there is a Connection db already", id="connection"),
+        pytest.param({"connection": True}, "Connection db already exists", id="connection"),
         pytest.param({"hold": "uid 7"}, "copies of APIServiceBinding db are held", id="held"),
         pytest.param({"crds": {}}, f"CustomResourceDefinition {API} does not exist", id="no-crd"),
         pytest.param(
             {"crds": {API: crd(owners=[{**OWNER, "name": "other", "uid": "b-2"}])}},
-            f"CustomResourceDefinition {API} is APIServiceBinding other's",
+            f"CustomResourceDefinition {API} belongs to APIServiceBinding other",
             id="shared-api",
         ),
         pytest.param(
@@ -261,7 +261,7 @@ BUNDLE = {
         ),
         pytest.param(
             {"crds": {API: crd(stored=["v1beta1", "v1"])}},
-            "may be stored in v1beta1 here, and kbind v2 has v1 alone",
+            "may be stored in v1beta1 here, and kbind v2 serves only v1",
             id="stored-versions",
         ),
         pytest.param(
@@ -344,7 +344,7 @@ def test_versions_that_are_not_served_any_more_are_noted() -> None:
     both = [version(), version("v1beta1", storage=False)]
     result = plan(state(crds={API: crd(*both)}, offered={API: offered(*both)}))
     assert not result.misfits
-    assert f"{API} is served in v1 alone, and no more in v1beta1" in result.notes
+    assert f"only version v1 of {API} is served, and no longer v1beta1" in result.notes
 
 
 def test_crds_without_their_label_are_named() -> None:

@@ -82,7 +82,7 @@ def waits_for(step: Step, pair: Pair, delay: KubeBindCondition | None = None) ->
             return "a namespace on the provider"
         case Wait() if step.reason == DELETION and pair.provider is not None:
             finalizers = ", ".join(pair.provider.meta.finalizers) or "none"
-            return f"its copy to go, which has these finalizers: {finalizers}"
+            return f"its copy to disappear, which has these finalizers: {finalizers}"
         case Wait() if pair.target is None and delay is not None:
             return f"a provider namespace: {delay.message}"
         case Wait():
@@ -90,7 +90,7 @@ def waits_for(step: Step, pair: Pair, delay: KubeBindCondition | None = None) ->
         case Create():
             return "its copy to be created"
         case PatchMetadata() if pair.provider is None and _is_leaving(pair):
-            return "the konnector to let it go, since its copy is gone"
+            return "the konnector to remove its finalizer, since its copy is gone"
         case PatchMetadata() | Apply() if pair.provider is None:
             return "its copy to be created"
         case Replace() | Apply():
@@ -101,7 +101,7 @@ def waits_for(step: Step, pair: Pair, delay: KubeBindCondition | None = None) ->
             return "its copy to be deleted"
         case PatchMetadata():
             return "its metadata to be written"
-    return "the provider to tell what is there"
+    return "the provider's list of objects"
 
 
 def _is_leaving(pair: Pair) -> bool:
@@ -175,7 +175,7 @@ def rewriting_finding(
             return None
         reason, since = rewritten.reason, rewritten.last_transition_time
         who = rest.partition(")")[0]
-        message = f"what the konnector writes to it is undone again and again: {who}"
+        message = f"another writer undoes the konnector's writes to it again and again: {who}"
     remedy = remedy_of(reason, place="consumer")
     return Finding("failed", message, reason, since, remedy)
 
@@ -213,7 +213,7 @@ def _remedy(refusal: str, *, here: bool) -> str:
     if " is invalid: " in refusal:
         return "correct the fields of the object that the message names"
     if "exceeded quota" in refusal:
-        raised = "have the quota raised" if here else "ask the provider's team for a larger quota"
+        raised = "ask for a larger quota" if here else "ask the provider's team for a larger quota"
         return f"{raised}, or delete objects that are not needed"
     # Policies, too, say what "cannot" be; a missing right is always a user's.
     if 'User "' in refusal and '" cannot ' in refusal:
@@ -221,7 +221,7 @@ def _remedy(refusal: str, *, here: bool) -> str:
             return "give the konnector's ServiceAccount the right that the message names"
         return "ask the provider's team to give the consumer the right that the message names"
     if here:
-        return "have the policy or webhook that the message names let the konnector through"
+        return "make the policy or webhook that the message names admit the konnector's writes"
     return (
         "change in the object what the provider's policy refuses, or ask the provider's team to"
         " admit it"

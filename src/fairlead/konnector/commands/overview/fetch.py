@@ -156,7 +156,7 @@ class Overview:
         notes = list(mirrored.notes)
         if refused is not None:
             notes.append(
-                f"you may not list {APISERVICEBINDINGS.group_resource}: they are not seen"
+                f"you may not list {APISERVICEBINDINGS.group_resource}: they are left out"
             )
         async with asyncio.TaskGroup() as group:
             named = (one for one in shown if not name or is_named(one, name))
@@ -431,7 +431,7 @@ class Overview:
                 listed = await self._list(client, resource, place)
             except NotFound:
                 text = f"the provider does not serve {resource.group_resource} any more"
-                raise NotServedThereError(f"{text}: its CRD is not there") from None
+                raise NotServedThereError(f"{text}: its CRD does not exist") from None
             copies |= {item.key: item for item in listed}
         namespace = client.config.namespace
         policy = BoundPolicy(cluster_namespace=namespace, status=kind.status)

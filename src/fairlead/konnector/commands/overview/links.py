@@ -93,7 +93,7 @@ def connection_link(bound: FetchedBinding) -> Link:
     if link.state != "ok":
         return link
     where = f" at {bound.server}" if bound.server else ""
-    unseen = f"; {bound.unseen}, so that objects are not compared with the provider's"
+    unseen = f"; {bound.unseen}, so objects are not compared with the provider's"
     return msgspec.structs.replace(
         link, about=f"{link.about}{where}{unseen if bound.unseen else ''}"
     )
@@ -146,7 +146,7 @@ async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Object
 def _uncovered(obj: Object) -> Link:
     """Return the link of an object of a bound kind that no binding of kbind v2 covers."""
     place = f"namespace {obj.meta.namespace}" if obj.meta.namespace else "the whole cluster"
-    text = f"no binding of kbind v2 covers {place}, so that it is not synchronised"
+    text = f"no binding of kbind v2 covers {place}, so it is not synchronised"
     subject = f"the {obj.kind} of a provider"
     return wrong(KBIND, NOT_COVERED, name="provider", subject=subject, text=text)
 
@@ -193,7 +193,7 @@ def _mirrored_copy(bound: FetchedBinding, obj: Object, warning: Object | None) -
     if not bound.kinds and not bound.reached:
         return None
     if not bound.kinds:
-        fault = "its CustomResourceDefinition is another Connection's, or not there"
+        fault = "its CustomResourceDefinition belongs to another Connection, or does not exist"
         return wrong(KBIND, FOREIGN_CRD, name="provider", subject=text, text=fault)
     if bound.kinds[0].copies is None:
         return None
@@ -260,7 +260,7 @@ def judge(bound: FetchedBinding, obj: Object, warning: Object | None = None) -> 
     if bound.problem:
         return verdict_link(verdict, name="provider", subject=text)
     if not bound.kinds or bound.kinds[0].copies is None:
-        return broken("NotReached", "the provider was not seen", f"fairlead bindings {name}")
+        return broken("NotReached", "the provider could not be read", f"fairlead bindings {name}")
     copy = copy_in(bound, obj)
     crossing = None
     if (awaited := _awaited(bound)) is not None:
@@ -290,8 +290,8 @@ def events_at(copy: Object) -> str:
     kind = f"{copy.kind.lower()}.{group}" if group else copy.kind.lower()
     place = f"-n {shlex.quote(copy.meta.namespace)} " if copy.meta.namespace else ""
     return (
-        "Events about it stay in its cluster, by "
-        f"`kubectl {place}describe {shlex.quote(kind)} {shlex.quote(copy.meta.name)}` there"
+        f"Events about it are in the provider's cluster: run `kubectl {place}describe "
+        f"{shlex.quote(kind)} {shlex.quote(copy.meta.name)}` there"
     )
 
 

@@ -242,10 +242,10 @@ class MirroredBindings:
                 async with self._slots:
                     items = (await self._consumer.list(resource, there)).items
                 notes.append(
-                    f"you may not list {name} in all namespaces: those of {there} alone are seen"
+                    f"you may not list {name} in all namespaces: only those of {there} are shown"
                 )
                 return items
-        notes.append(f"you may not list {name}: they are not seen")
+        notes.append(f"you may not list {name}: they are left out")
         return None
 
     async def _is_served(self) -> bool:
@@ -405,8 +405,8 @@ class MirroredBindings:
             return ReachedProvider(server=server, problem=problem, reason=reason)
         if uid != status.remote_cluster_uid:
             problem = (
-                f"cluster {uid} answers at {server} in place of {status.remote_cluster_uid}, which"
-                " was connected first"
+                f"cluster {uid} answers at {server}, but the Connection first connected to "
+                f"cluster {status.remote_cluster_uid}"
             )
             return ReachedProvider(server=server, problem=problem, reason=CLUSTER_IDENTITY_CHANGED)
         _, renewed, _ = renewal(lease)
@@ -453,7 +453,7 @@ class MirroredBindings:
                     for kind, (cover, status) in zip(here, covers, strict=True)
                 ]
         except NotFound as error:
-            problem = f"the provider does not serve what is bound any more: {error}"
+            problem = f"the provider no longer serves a bound API: {error}"
             return msgspec.structs.replace(
                 bound, problem=problem, reason=API_NOT_EXPORTED, reached=False
             )

@@ -262,10 +262,10 @@ def _unseen(bound: FetchedBinding) -> list[Remark]:
         if way is None or way.spec.auto_bind or bound.binding.meta.deleting:
             return []
         remedy = "create a ClusterBinding or Binding that names it"
-        return [Remark("", "no binding names it, so that nothing is bound", remedy=remedy)]
+        return [Remark("", "no binding names it, so it binds nothing", remedy=remedy)]
     if not bound.unseen or bound.problem:
         return []
-    return [Remark("", f"{bound.unseen}, so that objects are not compared with the provider's")]
+    return [Remark("", f"{bound.unseen}, so objects are not compared with the provider's")]
 
 
 def _stuck(bound: FetchedBinding, now: datetime) -> list[Remark]:

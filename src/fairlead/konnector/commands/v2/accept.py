@@ -77,13 +77,13 @@ async def _accept_connection(
     spec = obj.decode(Connection).spec
     if not spec.auto_bind and spec.schema.pull_policy != "All":
         raise BindError(
-            f"{target.title} binds nothing by itself: its bindings are accepted, such as by "
-            "`fairlead accept clusterbinding/NAME`"
+            f"{target.title} binds nothing by itself: accept its bindings instead, for example "
+            "with `fairlead accept clusterbinding/NAME`"
         )
     connection = await _exporting(waiting, target)
     apis = [api.name for api in connection.status.exported_apis]
-    await check_apis(client, f"{target.title} takes over", apis, blame=_BLAME)
-    verb = "binds" if spec.auto_bind else "makes the CustomResourceDefinition of"
+    await check_apis(client, f"{target.title} creates", apis, blame=_BLAME)
+    verb = "binds" if spec.auto_bind else "creates the CustomResourceDefinition of"
     for api in apis:
         progress(f"{verb} {api}")
     await write_roles(client, roles_of_connection(obj.to_dict(), apis), progress)
@@ -119,7 +119,7 @@ async def _exporting(waiting: WaitOptions, target: KbindTarget) -> Connection:
     def unknown_exports(obj: Object | None) -> str:
         if obj is not None and obj.decode(Connection).status.remote_cluster_uid:
             return ""
-        return unready(obj) or "it says nothing of its provider"
+        return unready(obj) or "its status does not name the provider's cluster yet"
 
     try:
         left = waiting.deadline.left()

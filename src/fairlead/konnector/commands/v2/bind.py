@@ -147,8 +147,8 @@ class _Plan:
         self._options = options
         if not file.bindings and not any(map(_is_automatic, file.connections)):
             raise BindError(
-                "nothing would be bound: name APIs by --api, or bind all that the provider "
-                "exports by --all"
+                "nothing would be bound: name APIs with --api, or bind everything that the "
+                "provider exports with --all"
             )
 
     def roles(self) -> list[JSON]:
@@ -274,7 +274,8 @@ class _Bind:
         for secret in self._given.secrets:
             if key_of(secret) not in named:
                 raise BindError(
-                    f"Secret {key_of(secret)} is named by no Connection of the file: take it out"
+                    f"no Connection of the file names Secret {key_of(secret)}: take it out of "
+                    "the file"
                 )
 
     async def _look_at(self, body: JSON) -> tuple[ProviderOffer, bool]:
@@ -305,8 +306,8 @@ class _Bind:
         place = secret_key(body)
         if await find(self._client, SECRETS, place.name, place.namespace) is None:
             raise BindError(
-                f"the file has no Secret {place} with the kubeconfig that Connection "
-                f"{key_of(body).name} names, and neither has this cluster"
+                f"neither the file nor this cluster has Secret {place} with the kubeconfig, "
+                f"which Connection {key_of(body).name} names"
             )
         existing = await find(self._client, CONNECTIONS, key_of(body).name)
         if existing is None:
@@ -404,7 +405,7 @@ class _Bind:
             unbind = " and ".join(f"`fairlead unbind {target.text}`" for target in targets)
             raise BindError(
                 f"{error}. It stays, and becomes Ready once an administrator has run {accept}; "
-                f"{unbind} takes it back"
+                f"{unbind} removes it"
             ) from None
 
     async def _wait(

@@ -67,7 +67,7 @@ from fairlead.konnector.v2.schemas.source import ANSWER_SECONDS
 
 
 TURN_ON = (
-    "take --protocols v1alpha2 off the konnector, and apply its rights and CRDs: `fairlead "
+    "remove --protocols v1alpha2 from the konnector, and apply its rights and CRDs: `fairlead "
     "manifests konnector`, or in the chart without konnector.protocols"
 )
 BLAME = "do not trust this file"
@@ -247,8 +247,8 @@ async def look_at_provider(config: ClusterConfig, source: str) -> ProviderOffer:
         raise BindError(f"{where} has not answered for {2 * ANSWER_SECONDS:g} s") from None
     except Unauthorized as error:
         raise BindError(
-            f"{where} does not accept the kubeconfig's credentials: ask its team for another "
-            f"one{error.clock_hint}"
+            f"{where} does not accept the kubeconfig's credentials: ask its team for a new "
+            f"kubeconfig{error.clock_hint}"
         ) from None
     except Forbidden as error:
         raise BindError(
@@ -290,8 +290,9 @@ async def check_apart(client: Client, config: ClusterConfig, offer: ProviderOffe
         return
     if mine == offer.uid:
         raise BindError(
-            f"this cluster is the provider's own: {config.server} and {client.config.server} are "
-            "one. Bind in the consumer's cluster, with its --kubeconfig or --context"
+            f"this cluster is the provider's own: {config.server} and {client.config.server} "
+            "are the same cluster. Bind in the consumer's cluster, with its --kubeconfig or "
+            "--context"
         )
 
 
@@ -313,9 +314,9 @@ async def check_connection(
     name, place = key_of(body).name, secret_key(body)
     if place.namespace != namespace:
         raise BindError(
-            f"Connection {name} names Secret {place}, and the konnector reads those of its own "
-            f"namespace {namespace} alone: correct the file, or name the konnector's namespace by "
-            "--namespace"
+            f"Connection {name} names Secret {place}, but the konnector reads only Secrets of "
+            f"its own namespace {namespace}: correct the file, or give the konnector's "
+            "namespace with --namespace"
         )
     existing = await find(client, CONNECTIONS, name)
     if existing is None:
@@ -324,8 +325,8 @@ async def check_connection(
     uid = existing.decode(Connection).status.remote_cluster_uid
     if uid and offer.uid and uid != offer.uid:
         raise BindError(
-            f"Connection {name} is there, and goes to cluster {uid}, where this kubeconfig leads "
-            f"to {offer.uid}: name another one by --connection"
+            f"Connection {name} already exists and leads to cluster {uid}, but this kubeconfig "
+            f"leads to {offer.uid}: give another name with --connection"
         )
 
 
@@ -335,8 +336,8 @@ def _check_there(existing: Object, body: JSON, type_: type, flag: str) -> None:
         raise BindError(f"{title} is being deleted: bind again when it is gone")
     if not same(body, existing.to_dict(), type_):
         raise BindError(
-            f"{title} is there, and has another spec: name another one by {flag}, or change it "
-            "with `kubectl edit`, and then run `fairlead accept`"
+            f"{title} already exists with another spec: give another name with {flag}, or "
+            "change it with `kubectl edit`, and then run `fairlead accept`"
         )
 
 
@@ -359,10 +360,14 @@ async def check_secret(client: Client, connection: JSON, kubeconfig: bytes) -> b
     users = {user.meta.name: user for user in await users_of(client, place)}
     if set(users) != {name}:
         others = ", ".join(sorted(users.keys() - {name}))
-        whose = f"is used by Connection {others} too" if others else f"is not Connection {name}'s"
+        whose = (
+            f"Connection {others} uses it too"
+            if others
+            else (f"does not belong to Connection {name}")
+        )
         raise BindError(
-            f"Secret {place} is there and {whose}, so that it is not replaced: name another "
-            "Connection by --connection"
+            f"Secret {place} already exists and {whose}, so it is not replaced: name another "
+            "Connection with --connection"
         )
     return not is_true(stored_conditions(users[name].to_dict()), READY)
 
@@ -384,7 +389,7 @@ async def offer_of(client: Client, name: str) -> tuple[Object | None, ProviderOf
         names = [obj.meta.name for obj in await list_all(client, CONNECTIONS)]
         raise BindError(unknown(CONNECTIONS.kind, name, names))
     if connection.meta.deleting:
-        raise BindError(f"Connection {name} is being deleted: bind by another one")
+        raise BindError(f"Connection {name} is being deleted: bind with another one")
     parsed = connection.decode(Connection)
     status, pulls = parsed.status, parsed.spec.schema.pull_policy != "None"
     if not status.remote_cluster_uid:
@@ -469,7 +474,7 @@ async def _check_crd(
     offered = offer.crds.get(api)
     if key_of(body).namespace and offered is not None and not crd_spec(offered).namespaced:
         raise BindError(
-            f"objects of {api} are in no namespace, so that no Binding covers them: bind it by a "
+            f"{api} is cluster-scoped, so no Binding covers its objects: bind it with a "
             "ClusterBinding, without -n"
         )
     if connection is None:
@@ -502,8 +507,9 @@ def _check_admitted(body: JSON, connection: JSON | None) -> None:
     listed = annotations.get(ANNOTATION_BINDING_NAMESPACES)
     if namespace and listed is not None and namespace not in map(str.strip, listed.split(",")):
         raise BindError(
-            f"Connection {connection_name(body)} admits no Binding of namespace {namespace}: an "
-            f"administrator adds it to its annotation {ANNOTATION_BINDING_NAMESPACES}"
+            f"Connection {connection_name(body)} does not admit Bindings in namespace "
+            f"{namespace}: an administrator adds it to its annotation "
+            f"{ANNOTATION_BINDING_NAMESPACES}"
         )
 
 
@@ -516,8 +522,8 @@ def check_roles(file: BindFile, ours: Sequence[JSON]) -> None:
     for role in file.roles:
         if _granted(role) not in map(_granted, ours):
             raise BindError(
-                f"{role['kind']} {key_of(role)} in the file is none that `fairlead bind` writes: "
-                "take it out, or apply it by itself once you have read it"
+                f"{role['kind']} {key_of(role)} in the file is not a role that `fairlead bind` "
+                "writes: take it out, or read it and apply it separately"
             )
 
 

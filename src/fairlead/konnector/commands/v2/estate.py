@@ -171,7 +171,7 @@ async def remove_roles(
                 continue
             await delete(client, resource, role)
         except Forbidden as error:
-            progress(f"{resource.kind} {key} is left, if it is there: {error}")
+            progress(f"{resource.kind} {key} may be left behind: {error}")
             continue
         removed = True
         progress(f"deleted {resource.kind} {key}")

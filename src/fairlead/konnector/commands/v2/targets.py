@@ -86,7 +86,7 @@ async def check_plain(client: Client, name: str) -> None:
         return
     if targets := await _named(client, name):
         forms = " or ".join(target.text for target in targets)
-        raise BindError(f"APIServiceBinding {name} does not exist: for kbind v2 say {forms}")
+        raise BindError(f"APIServiceBinding {name} does not exist: for kbind v2 give {forms}")
 
 
 async def _named(client: Client, name: str) -> list[KbindTarget]:

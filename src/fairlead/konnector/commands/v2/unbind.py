@@ -143,7 +143,7 @@ async def unbind_kbind(
     except UnbindError:
         raise
     except BindError as error:
-        again = f"`fairlead unbind {target.text}` again goes on waiting"
+        again = f"run `fairlead unbind {target.text}` again to go on waiting"
         raise UnbindError(f"{error}; {again}") from None
 
 
@@ -198,8 +198,9 @@ class _Unbind:
             return
         if connection.decode(Connection).spec.auto_bind:
             raise UnbindError(
-                f"Connection {owner.name} has made {self._target.title} (autoBind) and would make "
-                f"it again: `fairlead unbind connection/{owner.name}` takes all of it back"
+                f"Connection {owner.name} created {self._target.title} (autoBind) and would "
+                f"create it again: `fairlead unbind connection/{owner.name}` removes the "
+                "Connection with all its bindings"
             )
 
     async def _check_rights(self, bindings: Sequence[Object]) -> None:
@@ -209,7 +210,7 @@ class _Unbind:
             if not await may(self._client, target.resource, "delete", target.key):
                 where = f" in namespace {target.key.namespace}" if target.key.namespace else ""
                 raise UnbindError(
-                    f"you may not delete {target.resource.group_resource}{where}, so that "
+                    f"you may not delete {target.resource.group_resource}{where}, so "
                     f"{target.title} stays: ask an administrator for that right"
                 )
 
@@ -263,7 +264,7 @@ class _Unbind:
         if connection.meta.deleting:
             return connection
         if not written_by_bind(connection):
-            self._progress(f"kept Connection {name}, which `fairlead bind` has not made")
+            self._progress(f"kept Connection {name}, which `fairlead bind` did not create")
             return None
         if not await may(self._client, CONNECTIONS, "delete", connection.key):
             self._progress(f"kept Connection {name}: you may not delete connections")
@@ -354,7 +355,9 @@ class _Unbind:
                 continue
             except NotFound:
                 return
-            self._progress(f"{target.title} was never accepted: it goes without the konnector")
+            self._progress(
+                f"{target.title} was never accepted: it is deleted without the konnector"
+            )
             await self._delete_crds(current)
             return
 
@@ -405,8 +408,8 @@ class _Unbind:
             uid = connection.decode(Connection).status.local_cluster_uid
             lease = f", and so does Lease kbind/consumer-{uid}" if uid else ""
             self._progress(
-                f"namespaces that were made at the provider stay there{lease}: they are its "
-                "team's to delete"
+                f"namespaces that the konnector created at the provider stay there{lease}: the "
+                "provider's team can delete them"
             )
 
 

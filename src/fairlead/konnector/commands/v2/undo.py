@@ -71,7 +71,7 @@ async def undone_on_failure(
 async def _take_back(
     client: Client, written: BindWrites, file: BindFile, progress: Progress
 ) -> None:
-    progress("taking back what was written")
+    progress("removing what was written")
     targets = [
         KbindTarget(RESOURCES[body["kind"]], key_of(body))
         for body in (*file.bindings, *file.connections)
@@ -82,9 +82,9 @@ async def _take_back(
         async with asyncio.timeout(UNDO_SECONDS):
             await _Undo(client, written, file, progress).run()
     except TimeoutError:
-        progress(f"not everything was taken back within {UNDO_SECONDS:g} s: {again}")
+        progress(f"not everything was removed within {UNDO_SECONDS:g} s: {again}")
     except ClientError as error:
-        progress(f"not everything was taken back: {error}; {again}")
+        progress(f"not everything was removed: {error}; {again}")
 
 
 class _Undo:
@@ -153,7 +153,7 @@ class _Undo:
             number = "1 object was" if count == 1 else f"{count} objects were"
             self._progress(
                 f"kept {binding.kind} {binding.key}, for {number} synchronised meanwhile: "
-                f"`fairlead unbind {target_of(binding).text}` takes all of it back"
+                f"`fairlead unbind {target_of(binding).text}` removes everything"
             )
         return bool(count)
 

@@ -14,7 +14,7 @@ from fairlead.konnector.commands.v2.targets import KbindTarget
 
 STEADY_SECONDS = 6.0
 """Seconds after which a konnector has reported a watch that fails, twice its own patience."""
-_UNTOUCHED_END = "no konnector has begun to take it apart"
+_UNTOUCHED_END = "no konnector has begun to unbind it"
 
 
 async def until_ready(waiting: WaitOptions, target: KbindTarget) -> None:
@@ -69,7 +69,7 @@ async def until_served(waiting: WaitOptions, api: str) -> None:
 def unready(obj: Object | None) -> str:
     """Return what keeps an object from being Ready, "" if nothing does."""
     if obj is None:
-        return "it is not there"
+        return "it does not exist"
     ready = get_condition(stored_conditions(obj.to_dict()), READY)
     if ready is None:
         return UNTOUCHED
@@ -94,7 +94,7 @@ async def until_gone(waiting: WaitOptions, target: KbindTarget, uid: str) -> Non
     # A watch may lose sight of an object; only the server's own answer counts.
     again = await find(waiting.client, resource, name, place)
     if again is not None and again.meta.uid == uid:
-        raise BindError(f"{target.title} is still there: try again")
+        raise BindError(f"{target.title} still exists: try again")
     waiting.progress(f"{target.title} is gone")
 
 
