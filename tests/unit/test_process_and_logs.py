@@ -186,7 +186,7 @@ def test_every_line_of_a_json_log_is_json_whoever_speaks() -> None:
         pytest.param(["--log-format=json", "--workers=x"], 2, "'--workers'", id="usage"),
         pytest.param(["--log-format", "json", "--nonsense"], 2, "--nonsense", id="no-such-flag"),
         pytest.param(
-            ["--log-format=json", "--synced-interval=1s"], 2, "10s is the least", id="value"
+            ["--log-format=json", "--synced-interval=1s"], 2, "the minimum is 10s", id="value"
         ),
         pytest.param(
             ["--log-format=json", "--kubeconfig=/dev/null"],

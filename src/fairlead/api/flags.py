@@ -162,7 +162,7 @@ def parse_seconds(flag: str, text: str, *, least: str = "") -> float:
     if not 0 < seconds < float("inf"):
         raise ValueError(f"{prefix}{text!r} is not a duration: use for example 90s or 2m")
     if least and seconds < parse_seconds("", least):
-        raise ValueError(f"{prefix}{text} is too short: {least} is the least")
+        raise ValueError(f"{prefix}{text} is too short: the minimum is {least}")
     return seconds
 
 

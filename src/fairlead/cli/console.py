@@ -74,8 +74,9 @@ def command(
     """  # noqa: D301
     if address != "127.0.0.1":
         raise click.UsageError(
-            f"--address {address}: it listens on 127.0.0.1 alone, for its pages have your rights;"
-            " over ssh, forward a port: ssh -L 8088:127.0.0.1:8088 HOST, with --port 8088 there"
+            f"--address {address}: the console listens only on 127.0.0.1, since its pages have "
+            "your rights; over ssh, forward a port: ssh -L 8088:127.0.0.1:8088 HOST, with "
+            "--port 8088 there"
         )
     config = cluster_config(kubeconfig, context)
     # Imported here: an installation without the front door's extra lists its commands too.
@@ -133,7 +134,9 @@ async def _serve(console: OwnConsole, *, skip_browser: bool) -> None:
 
 def print_link(url: str) -> None:
     """Print a link, and how long it is valid."""
-    click.echo(f"open this within a minute; it is good once:\n\n    {printable(url)}\n", err=True)
+    click.echo(
+        (f"open this link within a minute; it works once:\n\n    {printable(url)}\n"), err=True
+    )
 
 
 @contextlib.contextmanager

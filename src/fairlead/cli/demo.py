@@ -144,7 +144,7 @@ def _hints(provider: Path, consumer: Path, database: DatabaseServer, link: str) 
     lines = [
         "",
         f"console:   {link}",
-        "           (good once, within a minute; Enter prints another link)",
+        "           (works once, within a minute; Enter prints another link)",
         f"provider:  {provider}",
         f"consumer:  {consumer}",
         f"database:  {database.host}:{database.port}; {admin}",

@@ -164,7 +164,7 @@ def _remedy(error: BaseException) -> str:
         case Unauthorized():
             return ": the server refused the kubeconfig's credentials; renew its token"
         case Forbidden():
-            return "; have it granted, or use other credentials"
+            return "; ask an administrator to grant it, or use other credentials"
         case ServerError():
             return f" (HTTP {error.code}: the server failed; its log says why)"
     return ""

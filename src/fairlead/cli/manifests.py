@@ -141,7 +141,7 @@ def _toleration(text: str) -> JSON:
     key, equals, value = taint.partition("=")
     if ":" in text and effect not in _EFFECTS:
         raise click.UsageError(
-            f"--toleration {text!r}: the effect {effect!r} is none of {', '.join(_EFFECTS)}"
+            f"--toleration {text!r}: the effect {effect!r} is not one of {', '.join(_EFFECTS)}"
         )
     if errors := _label_errors(key, value):
         raise click.UsageError(f"--toleration {text!r} is not KEY[=VALUE][:EFFECT]: {errors[0]}")

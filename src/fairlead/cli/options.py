@@ -299,7 +299,7 @@ def parse_size(text: str, *, option: str) -> int:
     except ValueError:
         raise click.UsageError(f"{option}: {text!r} is not a size: use for example 64Mi") from None
     if size < 1 << 20:
-        raise click.UsageError(f"{option}: {text} is too small: 1Mi is the least")
+        raise click.UsageError(f"{option}: {text} is too small: the minimum is 1Mi")
     return size
 
 

@@ -53,7 +53,7 @@ def verdict(
     """
     text, style = ("ready", "green") if ready else (f"not ready: {plain(reason)}", "red")
     if works and not ready:
-        text = f"ready, and the app goes on as it is; what does not: {plain(reason)}"
+        text = f"ready, and the app keeps working; not ready: {plain(reason)}"
         style = "yellow"
     out.print(Text.assemble(f"{plain(subject)}: ", (text, style)))
     if not ready and message:

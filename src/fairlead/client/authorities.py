@@ -151,7 +151,7 @@ def explain_refusal(
     if not is_of_another_issuer(refusal):
         return f"{fault}; check {authority} and {name}"
     names = names_of(trusted) if trusted else "the authorities of this machine"
-    rest = f"trusted is {names}" if names else "another authority is trusted"
+    rest = f"this client trusts {names}" if names else "this client trusts another authority"
     return (
         f"{fault}; {issuer or 'another authority'} has issued it, while {rest}: check {authority}"
     )

@@ -24,8 +24,8 @@ def certificate_clock(error: BaseException) -> str:
         return ""
     return (
         f"its certificate, or one of its authority, {fault} by the clock of this machine, which "
-        f"says {moment():%Y-%m-%d}; set that clock if it is wrong, else have the server's "
-        "certificate made anew"
+        f"says {moment():%Y-%m-%d}; set that clock if it is wrong, else renew the "
+        "server's certificate"
     )
 
 
@@ -44,7 +44,7 @@ def clock_difference(date: str) -> str:
     where = "ahead of" if ahead > 0 else "behind"
     return (
         f"the server's clock is {_rounded(abs(ahead))} {where} the one of this machine, and "
-        "credentials are valid for a time: set the clock that is wrong"
+        "credentials are valid only for a limited time: set the clock that is wrong"
     )
 
 

@@ -57,7 +57,7 @@ def _reason(error: BaseException, config: ClusterConfig, issuer: str) -> str:
     # OSError; a connection that takes too long is a TimeoutError.
     match error:
         case OSError(errno=errno.EMFILE | errno.ENFILE):
-            return "no more files can be opened here; allow this process more (ulimit -n)"
+            return "this process may not open more files; raise its limit (ulimit -n)"
         case UnicodeError():
             return "its host name is malformed; check server in the kubeconfig"
         case aiohttp.ClientConnectorDNSError():
@@ -67,9 +67,12 @@ def _reason(error: BaseException, config: ClusterConfig, issuer: str) -> str:
         case aiohttp.ClientHttpProxyError():
             return f"its proxy answered {error.status}; check proxy-url in the kubeconfig"
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            return "TLS failed: is it an https server, and is the client certificate its own?"
+            return "TLS failed: is it an https server, and does it accept the client certificate?"
         case aiohttp.ConnectionTimeoutError():
-            return "it does not take connections in time; check server and the network between"
+            return (
+                "it does not accept connections in time; check server in the kubeconfig, "
+                "and the network"
+            )
         case TimeoutError():
             return "it did not answer in time; is it overloaded or cut off?"
         case aiohttp.ServerDisconnectedError() | ConnectionResetError() | BrokenPipeError():
@@ -77,7 +80,7 @@ def _reason(error: BaseException, config: ClusterConfig, issuer: str) -> str:
         case aiohttp.ClientPayloadError():
             return "the connection broke in the middle of an answer; is it restarting?"
         case aiohttp.ClientResponseError():
-            return "its answer is no HTTP; check server in the kubeconfig"
+            return "its answer is not HTTP; check server in the kubeconfig"
         case aiohttp.ClientConnectorError():
             return _socket(error.os_error, config.server)
         case _:
@@ -226,7 +229,7 @@ def _load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> N
             context.load_cert_chain(*paths, password=_no_password)
         except (ssl.SSLError, ValueError, OSError):
             raise ConfigError(
-                "the client certificate and key are no matching, unencrypted PEM pair"
+                "the client certificate and key are not a matching, unencrypted PEM pair"
             ) from None
 
 

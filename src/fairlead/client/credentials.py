@@ -227,7 +227,7 @@ def _status(credential: _ExecCredential, plugin: ExecPlugin) -> PluginOutput:
     if status is None or not (status.token or status.client_certificate_data):
         raise ConfigError(f"{name} gave no token and no certificate")
     if bool(status.client_certificate_data) != bool(status.client_key_data):
-        raise ConfigError(f"{name} gave one of certificate and key, not both")
+        raise ConfigError(f"{name} gave only one of certificate and key")
     if not status.token.isprintable():
         raise ConfigError(f"{name} gave a token of several lines")
     return status

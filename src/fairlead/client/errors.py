@@ -82,10 +82,10 @@ Bound = Literal["answer", "event", "objects", "all"]
 """Name of a bound on what a server may answer; "all" is for all its answers together."""
 
 _EXCESSES: dict[Bound, str] = {
-    "answer": "one answer has more than {}, the most that is taken of one",
-    "event": "an event of a watch has more than {}, the most that is taken of one",
-    "objects": "its objects have more than {}, the most that is taken of all of them",
-    "all": "its answers have more than {}, the most that is taken from it",
+    "answer": "an answer is larger than {}, the limit for one answer",
+    "event": "an event of a watch is larger than {}, the limit for one event",
+    "objects": "its objects together are larger than {}, the limit for all of them",
+    "all": "its answers together are larger than {}, the limit for this server",
 }
 
 
@@ -97,7 +97,7 @@ class AnswerTooLarge(UnexpectedAnswer):
 
     def __init__(self, server: str, bound: Bound, limit: int) -> None:
         size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit} bytes"
-        super().__init__(f"{server} is not read on: {_EXCESSES[bound].format(size)}", server)
+        super().__init__(f"stopped reading from {server}: {_EXCESSES[bound].format(size)}", server)
         self.bound = bound
         self.limit = limit
 

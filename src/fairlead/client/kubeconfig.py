@@ -80,7 +80,7 @@ def choose_context(
     name = chosen or config.current_context
     have = ", ".join(sorted(context.name for context in contexts)) or "none"
     if not name and not contexts:
-        raise ConfigError(f"{where} has no contexts: it is empty, or no kubeconfig")
+        raise ConfigError(f"{where} has no contexts: it is empty, or not a kubeconfig")
     if not name:
         raise ConfigError(f"{where} has no current-context: {hint} (it has {have})")
     for context in contexts:
@@ -216,7 +216,7 @@ def _pem(data: str | None, path: str | None, field: str, where: str) -> bytes:
             # YAML lets long values be folded into lines.
             return base64.b64decode("".join(data.split()), validate=True)
         except (binascii.Error, ValueError):
-            kind = "PEM" if "-----BEGIN" in data else "no base64"
+            kind = "PEM" if "-----BEGIN" in data else "not base64"
             raise ConfigError(
                 f"{field}-data in {where} is {kind}: it has to be base64 of PEM, as `base64 -w0`"
                 " makes it"

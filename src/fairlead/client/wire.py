@@ -98,7 +98,7 @@ def decode_answer(body: bytes, resource: Resource) -> Object:
         obj = decode_object(body)
     except msgspec.MsgspecError as error:
         raise UnexpectedAnswer(
-            f"the answer about {resource} is no object: {field_message(error)}"
+            f"the answer about {resource} is not an object: {field_message(error)}"
         ) from None
     if not obj.kind:
         raise UnexpectedAnswer(f"the answer about {resource} has no kind")

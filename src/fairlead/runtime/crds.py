@@ -80,10 +80,10 @@ async def _live(client: Client, name: str) -> Object | None:
         return None
     if binding := binding_of_crd(live.meta):
         raise CRDError(
-            f"APIServiceBinding {binding} brings CRD {name}, so this is a consumer's cluster, and "
-            "the provider serves the objects: run this program in the provider's cluster. Here "
-            f"`fairlead bindings {binding}` tells how they stand. If that binding is gone for "
-            f"good, take annotation {ANNOTATION_BOUND_BY} off the CRD"
+            f"APIServiceBinding {binding} brings CRD {name}, so this is a consumer's cluster, "
+            "and the provider serves the objects: run this program in the provider's cluster. "
+            f"Here `fairlead bindings {binding}` shows their state. If that binding is gone "
+            f"for good, remove annotation {ANNOTATION_BOUND_BY} from the CRD"
         )
     return live
 

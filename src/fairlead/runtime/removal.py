@@ -61,7 +61,7 @@ class Removal:
         try:
             found_objects = await look_at(self.client, resource, namespace)
         except Unseen as error:
-            return self._left(kind, f"not looked at: {error}", error.why)
+            return self._left(kind, f"not checked: {error}", error.why)
         if why := self._lossy.get(kind):
             # Their controllers need the fields, to take away what is behind an object. One that
             # goes with its last finalizer has no use for them.

@@ -399,7 +399,7 @@ async def test_what_cannot_be_invited_is_refused_before_anything_is_written(
     for apis, more, reason in refusals:
         with pytest.raises(InviteError, match=reason):
             await shop.invite(*apis, **more)
-    with pytest.raises(InviteError, match="no name of a namespace"):
+    with pytest.raises(InviteError, match="not a valid name of a namespace"):
         await Invited(kbind, "shop.team").invite()
     with pytest.raises(NotFound):
         await shop.there.get(NAMESPACES, shop.home)

@@ -352,7 +352,7 @@ async def test_a_run_without_rights_prints_them_and_writes_nothing(
     code, out, err = await fairlead(plane, tmp_path, "migrate", moved.name, "--yes")
     assert (code, out) == (
         0,
-        f"connection.core.kbind.io/{moved.name} has taken the place of {moved.name}\n",
+        f"connection.core.kbind.io/{moved.name} has replaced {moved.name}\n",
     ), err
     await moved.check()
     # Once more changes nothing.

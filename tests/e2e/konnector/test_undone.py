@@ -118,7 +118,7 @@ async def test_who_undoes_writes_is_named_and_writes_slow_down(
         async with rewriter.at_work():
             told = await link.condition("ObjectsRewritten", lambda one: one.get("status"))
             assert told["reason"] == "WriteUndone"
-            assert "1 object: Widget default/blue (" in told["message"]
+            assert "1 object again and again: Widget default/blue (" in told["message"]
             if undo is not strip_finalizer:
                 assert "field manager busybody" in told["message"]
             found = await event(world.consumer, "default", "WriteUndone")
@@ -202,7 +202,10 @@ async def test_a_webhook_that_sets_what_the_object_sets_is_told_and_costs_no_wri
             count_three: JSON = {"spec": {"count": 3}}
             await world.consumer.merge_patch(WIDGETS, "blue", "default", count_three)
             told = await link.condition("ObjectsRewritten", lambda one: one.get("status"))
-            assert "1 object: Widget default/blue (the provider's admission)" in told["message"]
+            assert (
+                "1 object again and again: Widget default/blue (the provider's admission)"
+                in told["message"]
+            )
             found = await event(world.consumer, "default", "WriteChanged")
             assert found["involvedObject"]["name"] == "blue"
             requests = Requests(world.provider_plane)

@@ -295,7 +295,7 @@ async def test_without_any_right_there_is_one_line(world: World, command: str) -
     assert (code, out) == (1, "")
     assert "somebody" in one_line(err)
     assert "cannot" in one_line(err)
-    assert "have it granted" in one_line(err)
+    assert "ask an administrator to grant it" in one_line(err)
 
 
 async def test_without_the_credentials_the_status_has_the_word(world: World) -> None:

@@ -164,7 +164,7 @@ async def test_a_hundred_roles_of_a_copy_are_taken_over_in_one_step(
         assert await roles_of(copy, password) == before
 
         code, _, errors = await cluster.take_over("main", "--yes")
-        assert (code, errors) == (0, "no role of PostgresServer main is to be taken over\n")
+        assert (code, errors) == (0, "no role of PostgresServer main can be taken over\n")
         code, _, errors = await cluster.take_over("copy")
         assert (code, "give --yes" in errors) == (2, True)
         code, output, errors = await cluster.take_over("copy", "--yes")
@@ -185,7 +185,7 @@ async def test_a_hundred_roles_of_a_copy_are_taken_over_in_one_step(
         for name in (TURNING, NAMES[1], SHARING[0]):
             assert await database.logs_in(await cluster.uri(name, "team")) == name
         code, _, errors = await cluster.take_over("copy", "--yes")
-        assert (code, errors) == (0, "no role of PostgresServer copy is to be taken over\n")
+        assert (code, errors) == (0, "no role of PostgresServer copy can be taken over\n")
 
 
 async def test_nothing_is_taken_from_who_uses_the_server_or_given_to_one_of_several(

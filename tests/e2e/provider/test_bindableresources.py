@@ -212,7 +212,7 @@ async def test_an_identity_is_handed_out_in_one_namespace_alone(
         await ended(admin, namespace, "SecretReady")
         await admin.create(BINDABLERESOURCESREQUESTS, request(elsewhere, identity))
         status = await ended(admin, elsewhere, "IdentityTaken")
-        assert f"requests in namespace {namespace} alone" in ready(status)["message"]
+        assert f"only requests in namespace {namespace} get" in ready(status)["message"]
         with pytest.raises(NotFound):
             await admin.get(SECRETS, "shop-binding-response", elsewhere)
         # An administrator goes on inviting it, and hands it over to be asked for elsewhere.

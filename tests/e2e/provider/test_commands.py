@@ -158,7 +158,7 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
     assert ann in err
     code, out, err = await operator.run("provider", "hand-over", name, "--to", "ann")
     assert (code, out) == (2, "")
-    assert "'ann' is neither a person nor a group: give ISSUER/SUB" in err
+    assert "'ann' names neither a person nor a group: give ISSUER/SUB" in err
 
     for sure in ((), ("--yes",)):
         code, out, err = await operator.run("provider", "revoke", f"{name}0", *sure)
@@ -214,7 +214,7 @@ async def test_a_kind_that_cannot_be_listed_hides_nothing_else_and_keeps_no_acce
     faults.fail("*", "widgets", 500, times=-1)
     why = "injected fault: HTTP 500"
     told = (
-        "warning: objects of widgets.example.org are not counted, for they cannot be listed: "
+        "warning: objects of widgets.example.org are not counted, since they cannot be listed: "
         f"{why}\n"
     )
     code, out, err = await operator.run("provider", "consumers")

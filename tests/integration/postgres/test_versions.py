@@ -132,7 +132,7 @@ host    all all       127.0.0.1/32 scram-sha-256
             "127.0.0.1",
             "verify-full",
             False,
-            "databases has issued it, while trusted is the authorities of this machine",
+            "databases has issued it, while this client trusts the authorities of this machine",
             id="system-roots-do-not-know-it",
         ),
         pytest.param(
@@ -288,8 +288,8 @@ def ways(server: EmbeddedPostgres, username: str, password: str, tls: JSON) -> d
 
 
 _REFUSED = "TLSFailed: no trusted TLS connection to .*: its certificate was refused: .*; databases"
-_BY_SYSTEM = f"{_REFUSED} has issued it, while trusted is the authorities of this machine"
-_BY_OTHER = f"{_REFUSED} has issued it, while trusted is strangers: check caSecretRef"
+_BY_SYSTEM = f"{_REFUSED} has issued it, while this client trusts the authorities of this machine"
+_BY_OTHER = f"{_REFUSED} has issued it, while this client trusts strangers: check caSecretRef"
 
 
 @pytest.mark.parametrize("way", ["serverRef", "existingSecret", "written out"])

@@ -115,7 +115,7 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         ),
         pytest.param(
             ["konnector", "run", "--protocols", "v1alpha2,v3"],
-            "--protocols: 'v3' is none of v1alpha2, v2",
+            "--protocols: 'v3' is not one of v1alpha2, v2",
             id="protocol",
         ),
         pytest.param(
@@ -157,7 +157,7 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         ),
         pytest.param(
             ["provider", "run", "--schema-sync-interval", "1s"],
-            "too short: 10s is the least",
+            "too short: the minimum is 10s",
             id="schema-sync-interval",
         ),
         pytest.param(
@@ -282,7 +282,7 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         ),
         pytest.param(
             ["provider", "invite", "Shop Team!", "--template", "t", "-o", "f"],
-            "at most 253: use shop-team; a consumer that is known as 'Shop Team!' goes on by "
+            "at most 253: use shop-team; for a consumer that is known as 'Shop Team!', give "
             "shop-team --identity 'Shop Team!'",
             id="a name with a blank",
         ),
@@ -318,7 +318,7 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
                 (
                     "polling-too-often",
                     ["--provider-polling-interval", "999ms"],
-                    "--provider-polling-interval: 999ms is too short: 1s is the least",
+                    "--provider-polling-interval: 999ms is too short: the minimum is 1s",
                 ),
                 (
                     "no-size",
@@ -328,7 +328,7 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
                 (
                     "small-size",
                     ["--provider-objects-limit", "1000Ki"],
-                    "--provider-objects-limit: 1000Ki is too small: 1Mi is the least",
+                    "--provider-objects-limit: 1000Ki is too small: the minimum is 1Mi",
                 ),
             ]
         ),

@@ -82,7 +82,7 @@ def test_who_ends_a_command_finds_the_exit_code_of_shells(error: BaseException, 
     ("reason", "remedy"),
     [
         pytest.param("Unauthorized", "renew its token", id="unauthorized"),
-        pytest.param("Forbidden", "have it granted", id="forbidden"),
+        pytest.param("Forbidden", "ask an administrator to grant it", id="forbidden"),
     ],
 )
 def test_what_the_server_refuses_has_a_remedy(reason: str, remedy: str) -> None:

@@ -16,7 +16,7 @@ ADA = "https://login.example.org/ada"
     [
         ([], "name the person by --author ISSUER/SUB, or give --all"),
         (["--all", "--author", ADA], "name the person by --author"),
-        (["--author", "ada"], "'ada' is neither a person nor a group"),
+        (["--author", "ada"], "'ada' names neither a person nor a group"),
         (["--author", "group:oidc:team-a"], "groups have no sessions"),
         (
             ["--all", "--redis-addr", "redis"],

@@ -76,7 +76,7 @@ async def test_an_answer_that_is_too_large_is_not_read_on(
 ) -> None:
     server.on(ALL, answer).on(ONE, answer)
     async with client_of(server) as client:
-        with pytest.raises(AnswerTooLarge, match="more than 1 MiB") as refused:
+        with pytest.raises(AnswerTooLarge, match="larger than 1 MiB") as refused:
             await read(client)  # type: ignore[operator]
     assert (refused.value.bound, refused.value.limit) == (bound, MIB)
     assert refused.value.server == server.url
@@ -201,7 +201,9 @@ async def test_an_object_that_is_larger_than_an_answer_may_be_is_told(server: Fa
 async def test_a_list_is_bounded_in_all(server: FakeServer, size: int, taken: int) -> None:
     server.on(ALL, pages(size, 1_000_000))
     async with client_of(server, answer=8 * MIB) as client:
-        with pytest.raises(AnswerTooLarge, match="its objects have more than 8 MiB") as refused:
+        with pytest.raises(
+            AnswerTooLarge, match="its objects together are larger than 8 MiB"
+        ) as refused:
             await client.list(CONFIGMAPS)
         # What was counted for the list goes with it.
         server.on(ONE, respond({"kind": "ConfigMap", "metadata": {"name": "one"}}))

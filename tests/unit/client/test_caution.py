@@ -57,7 +57,7 @@ async def test_all_answers_together_are_bounded(server: FakeServer) -> None:
     page = b'{"metadata":{"continue":"more"},"items":[],"padding":"' + b"x" * 300 + b'"}'
     server.on(ALL, *[chunks(page)] * 9, chunks(b'{"metadata":{},"items":[]}'))
     async with careful(server) as client:
-        with pytest.raises(AnswerTooLarge, match="the most that is taken from it"):
+        with pytest.raises(AnswerTooLarge, match="the limit for this server"):
             await client.list(CONFIGMAPS)
     assert len(server.seen) == 3
 
@@ -65,14 +65,14 @@ async def test_all_answers_together_are_bounded(server: FakeServer) -> None:
 async def test_a_refusal_is_bounded_too(server: FakeServer) -> None:
     server.on(ALL, failure(403, "Forbidden", "x" * 2000))
     async with careful(server) as client:
-        with pytest.raises(AnswerTooLarge, match="the most that is taken from it"):
+        with pytest.raises(AnswerTooLarge, match="the limit for this server"):
             await client.list(CONFIGMAPS)
 
 
 async def test_a_watch_is_bounded_too(server: FakeServer) -> None:
     server.on(ALL, chunks(*[b" " * 100] * 20))
     async with careful(server) as client:
-        with pytest.raises(AnswerTooLarge, match="the most that is taken from it"):
+        with pytest.raises(AnswerTooLarge, match="the limit for this server"):
             async for _ in client.watch(CONFIGMAPS, resource_version="1"):
                 pass
 
@@ -85,7 +85,7 @@ async def test_what_is_unpacked_counts(server: FakeServer) -> None:
 
     server.on(ALL, answer)
     async with careful(server, most=len(packed)) as client:
-        with pytest.raises(AnswerTooLarge, match="the most that is taken from it"):
+        with pytest.raises(AnswerTooLarge, match="the limit for this server"):
             await client.list(CONFIGMAPS)
 
 

@@ -204,9 +204,9 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("answer", "message"),
         [
-            pytest.param(text("<html>login"), "is no object", id="html"),
-            pytest.param(text(""), "is no object", id="empty"),
-            pytest.param(respond([1]), "is no object", id="array"),
+            pytest.param(text("<html>login"), "is not an object", id="html"),
+            pytest.param(text(""), "is not an object", id="empty"),
+            pytest.param(respond([1]), "is not an object", id="array"),
             pytest.param(respond({}), "has no kind", id="no-kind"),
         ],
     )

@@ -66,12 +66,13 @@ class TestTrust:
         [
             pytest.param(
                 {},
-                "test-ca has issued it, while trusted is the authorities of this machine",
+                "test-ca has issued it, while this client trusts the authorities of this machine",
                 id="system-authorities",
             ),
             pytest.param(
                 {"certificate_authority": Authority.create("other").pem},
-                "; test-ca has issued it, while trusted is other: check certificate-authority",
+                "; test-ca has issued it, while this client trusts other: check "
+                "certificate-authority",
                 id="another-authority",
             ),
         ],
@@ -206,7 +207,7 @@ class TestIdentity:
                 serialization.BestAvailableEncryption(b"pw"),
             ),
         }[kind]
-        with pytest.raises(ConfigError, match="no matching, unencrypted PEM pair") as caught:
+        with pytest.raises(ConfigError, match="not a matching, unencrypted PEM pair") as caught:
             build_ssl_context(ClusterConfig("https://h"), pair.certificate, key)
         assert "s3cret" not in str(caught.value)
 

@@ -256,7 +256,7 @@ class TestPluginFaults:
                 f'{{"apiVersion":"{V1}","kind":"ExecCredential",'
                 '"status":{"clientCertificateData":"s3cret"}}',
                 0,
-                "gave one of certificate and key",
+                "gave only one of certificate and key",
                 id="certificate-without-key",
             ),
             pytest.param(

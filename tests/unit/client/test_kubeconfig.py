@@ -111,7 +111,7 @@ class TestRefuse:
                 id="a-list",
             ),
             pytest.param(b"just text", "is not a kubeconfig", id="text"),
-            pytest.param(b"", "has no contexts: it is empty, or no kubeconfig", id="empty"),
+            pytest.param(b"", "has no contexts: it is empty, or not a kubeconfig", id="empty"),
             pytest.param(b"kind: Pod", "has no contexts", id="another-kind"),
             pytest.param(b"a: &x [1]\nb: *x", "has YAML aliases", id="alias"),
             pytest.param(b"[" * 100_000, "is nested more than 64 levels", id="deep-flow"),
@@ -173,7 +173,7 @@ class TestRefuse:
             ),
             pytest.param(
                 kubeconfig(cluster={"certificate-authority-data": "%%%"}),
-                "certificate-authority-data in the kubeconfig is no base64",
+                "certificate-authority-data in the kubeconfig is not base64",
                 id="authority-base64",
             ),
             pytest.param(

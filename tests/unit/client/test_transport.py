@@ -286,7 +286,7 @@ class TestFaults:
         async with await asyncio.start_server(greet, "127.0.0.1", 0) as listener:
             port = listener.sockets[0].getsockname()[1]
             async with Client(ClusterConfig(f"http://127.0.0.1:{port}")) as client:
-                with pytest.raises(ConnectionFailed, match="is no HTTP"):
+                with pytest.raises(ConnectionFailed, match="is not HTTP"):
                     await client.request("GET", "/x")
 
     async def test_html_error_page(self, server: FakeServer, client: Client) -> None:

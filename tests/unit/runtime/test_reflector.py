@@ -239,7 +239,7 @@ def test_a_server_that_closes_every_watch_at_once_makes_no_hot_loop(virtual: Run
             assert server.count("watch") <= 40
             assert server.count("list") == 1
             assert told == ["ADDED a@1"]
-            assert "closes it at once" in informer.reflector.error
+            assert "closes the watch at once" in informer.reflector.error
 
     virtual(story())
 

@@ -43,9 +43,9 @@ _OPTIONS = {"help_option_names": ["-h", "--help"]}
 _WORTHLESS = {
     "--skip-konnector": "",
     "--no-banner": "",
-    "--downgrade-konnector": "no konnector is deployed by it",
-    "--konnector-image": "no konnector is deployed by it",
-    "--konnector-host-alias": "no konnector is deployed by it",
+    "--downgrade-konnector": "this program deploys no konnector",
+    "--konnector-image": "this program deploys no konnector",
+    "--konnector-host-alias": "this program deploys no konnector",
     "--provider-kubeconfig-secret-name": "the Secret's name follows from server and namespace",
 }
 """Flags of the original that are accepted without effect, and the notes; "" needs none."""

@@ -82,7 +82,14 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
         shown = table(rows, now=moment(), width=console.width)
         console.print(shown.table)
         if shown.left_out:
-            note([f"this terminal has no room for {', '.join(shown.left_out)}; --json has all"])
+            note(
+                [
+                    (
+                        f"this terminal is too narrow for {', '.join(shown.left_out)}; --json "
+                        "prints everything"
+                    )
+                ]
+            )
         for row in rows:
             for warning in row.warnings:
                 click.echo(printable(f"warning: {row.title}: {warning}"), err=True)
@@ -96,7 +103,7 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
         )
     unseen = {kind: why for row in rows for kind, why in row.not_counted.items()}
     for kind, why in sorted(unseen.items()):
-        line = f"warning: objects of {kind} are not counted, for they cannot be listed: {why}"
+        line = f"warning: objects of {kind} are not counted, since they cannot be listed: {why}"
         click.echo(printable(line), err=True)
     if unseen:
         raise click.exceptions.Exit(INCOMPLETE)

@@ -165,7 +165,7 @@ def hand_out(documents: Sequence[JSON], output: Path | None, name: str) -> None:
     write_private(output, text)
     spaces = [one["metadata"].get("namespace") for one in documents if one["kind"] == "Binding"]
     there = f" (with namespace {', '.join(spaces)})" if spaces else ""
-    click.echo(f"{output}: all that {name} needs to bind; keep it secret", err=True)
+    click.echo(f"{output}: everything that {name} needs to bind; keep it secret", err=True)
     click.echo(
         f"in the consumer's cluster{there}: fairlead bind -f {output}, or kubectl apply",
         err=True,

@@ -96,7 +96,7 @@ def command(
             await process.cancel_on(stop, work)
 
     process.run(move)
-    click.echo(f"connection.core.kbind.io/{binding} has taken the place of {binding}")
+    click.echo(f"connection.core.kbind.io/{binding} has replaced {binding}")
 
 
 def _print_plan(findings: MigrationSurvey, namespace: str) -> None:
@@ -121,7 +121,7 @@ def _confirm(binding: str) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask on: give --yes, or --dry-run")
     click.confirm(
-        f"Move {binding} to kbind v2? Its APIServiceBinding goes; objects and copies stay.",
+        f"Move {binding} to kbind v2? Its APIServiceBinding is deleted; objects and copies stay.",
         abort=True,
         err=True,
     )

@@ -203,9 +203,7 @@ def _misnamed(name: str) -> str:
     if name == name.strip() and name.isprintable():
         # Consumers that were invited before the rule are known by such an identity.
         quoted = shlex.quote(name)
-        text += (
-            f"; a consumer that is known as {quoted} goes on by {suggested} --identity {quoted}"
-        )
+        text += f"; for a consumer that is known as {quoted}, give {suggested} --identity {quoted}"
     return text
 
 

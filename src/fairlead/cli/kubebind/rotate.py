@@ -101,4 +101,4 @@ def rotate(
     if finish:
         say(f"the new token of {name} is the only one")
     else:
-        say(f"then take the old token away: fairlead provider rotate {shlex.quote(name)} --finish")
+        say(f"then delete the old token: fairlead provider rotate {shlex.quote(name)} --finish")

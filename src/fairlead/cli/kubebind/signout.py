@@ -82,7 +82,9 @@ def sign_out(
     click.echo(printable(f"{sessions} of {author or 'all people'} {done}"))
     if not number:
         place = (
-            flags["redis_addr"] if redis else f"namespace {namespace}: another one is --namespace"
+            flags["redis_addr"]
+            if redis
+            else (f"namespace {namespace}; give another one with --namespace")
         )
         click.echo(f"there are none in {place}", err=True)
 

@@ -21,10 +21,10 @@ from fairlead.postgres.commands.surroundings import Surroundings
 
 
 _COMMENT = (
-    "Role {role} of PostgresServer {server}, as it is. {claim}\n"
-    "It keeps its password, which cannot be read, so that there is no Secret: put it into one\n"
-    f"and name that in spec.passwordSecretRef, or annotate the object with\n{ROTATE_ANNOTATION}"
-    " to have a new one made."
+    "Role {role} of PostgresServer {server}, as it is. {claim}\nIt keeps its password, which "
+    "cannot be read, so there is no Secret: put it into one\nand name that in "
+    f"spec.passwordSecretRef, or annotate the object with\n{ROTATE_ANNOTATION} to get a new "
+    "password."
 )
 _CLAIMED = "Its comment names this object."
 _UNCLAIMED = "Adoption will write this object into its comment."

@@ -68,13 +68,13 @@ def command(
     note(takeover.notes)
     _tell(takeover.passed)
     if not takeover.candidates:
-        click.echo(f"no role of PostgresServer {server} is to be taken over", err=True)
+        click.echo(f"no role of PostgresServer {server} can be taken over", err=True)
         raise click.exceptions.Exit(1 if takeover.passed else 0)
     _confirm(takeover, yes=yes)
     taken, failed = run(config, operator_namespace, work)
     for candidate in taken:
         click.echo(
-            printable(f"role {candidate.role} belongs to PostgresAccess {candidate.access} now")
+            printable(f"role {candidate.role} now belongs to PostgresAccess {candidate.access}")
         )
     _tell(failed)
     if failed or takeover.passed:
@@ -100,8 +100,8 @@ def _confirm(takeover: TakeOver, *, yes: bool) -> None:
         click.echo(printable(f"role {candidate.role}: {way}"), err=True)
     if takeover.unasked:
         click.echo(
-            f"{takeover.unasked} roles of other installations stay, for no PostgresAccess asks for"
-            " them here",
+            f"{takeover.unasked} roles of other installations stay, since no PostgresAccess "
+            "here requests them",
             err=True,
         )
     if not yes:

@@ -255,7 +255,7 @@ class CertificateKeeper:
         for resource, informer in self._configurations.items():
             live = informer.get("", self._configuration)
             if live is None:
-                text = "apply the manifests, made with --webhooks"
+                text = "apply the manifests that --webhooks prints"
                 self._tell(f"{resource.kind} {self._configuration} is not there", text)
             elif self._is_ours(live, resource.kind):
                 webhooks.append((resource, live))
@@ -264,8 +264,8 @@ class CertificateKeeper:
     def _is_ours(self, live: Object, kind: str) -> bool:
         if live.meta.labels.get(OWNER_LABEL) == self._owner:
             return True
-        text = f"label it {OWNER_LABEL}={self._owner} if it is, or delete it"
-        self._tell(f"{kind} {live.meta.name} is not this program's", text)
+        text = f"label it {OWNER_LABEL}={self._owner} if it does, or delete it"
+        self._tell(f"{kind} {live.meta.name} does not belong to this program", text)
         return False
 
     def _tell(self, what: str, remedy: str) -> None:

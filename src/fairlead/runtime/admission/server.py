@@ -210,7 +210,7 @@ class AdmissionServer:
         if reviewer is None:
             return web.Response(status=404, text="no webhook has this path")
         if request.method != "POST":
-            return web.Response(status=405, text="webhooks are POSTed to")
+            return web.Response(status=405, text="send the review with POST")
         begun = time.perf_counter()
         operation, said = "", _FAILED
         try:
@@ -225,13 +225,13 @@ class AdmissionServer:
             async with asyncio.timeout(limits.REVIEW_SECONDS):
                 content = await _content(request)
         except TimeoutError:
-            return _unread(408, f"no whole request within {limits.REVIEW_SECONDS:g} s")
+            return _unread(408, f"the request was not complete within {limits.REVIEW_SECONDS:g} s")
         if content is None:
             return _unread(413, f"the limit is {limits.REVIEW_BYTES} bytes")
         try:
             review = msgspec.json.decode(content, type=_Review)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return _unread(400, f"this is no AdmissionReview: {error}")
+            return _unread(400, f"this is not an AdmissionReview: {error}")
         operation = review.request.operation
         try:
             verdict = reviewer(review.request)

@@ -372,7 +372,7 @@ class Reflector:
             delay = min(delay, self._backoff.policy.initial)
         listing = self._phase is Phase.LIST and outcome is not PhaseEnd.ABSENT
         if listing or outcome not in _ORDINARY or self._backoff.failures > 1:
-            self._report(outcome, error or ConnectionFailed("the server closes it at once"))
+            self._report(outcome, error or ConnectionFailed("the server closes the watch at once"))
         self._absent = self._absent + 1 if outcome is PhaseEnd.ABSENT else 0
         # A starting server may answer 404: only after several the cached objects are dropped.
         if self._absent == limits.ABSENT_ANSWERS:

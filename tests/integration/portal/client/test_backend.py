@@ -165,7 +165,9 @@ async def test_the_issuer_of_a_certificate_is_named_beside_the_authority(tmp_pat
             Address(server.url), token=TOKEN, trust=Trust(Authority.create("other").pem)
         ) as client,
     ):
-        both = "; of the door has issued it, while trusted is other: check --server-ca-file"
+        both = (
+            "; of the door has issued it, while this client trusts other: check --server-ca-file"
+        )
         with pytest.raises(Unreachable, match=both):
             await client.ping()
         assert not server.seen

@@ -381,7 +381,7 @@ async def test_s12_a_flood_is_given_up(plane: Sandbox, admin: Client, tmp_path: 
         with structlog.testing.capture_logs() as lines:
             answer = await apply(it, there.kubeconfig)
         assert answer.status == 502, answer.text
-        assert "the most that is taken of one" in str(lines)
+        assert "the limit for one answer" in str(lines)
         await untouched(it)
 
 

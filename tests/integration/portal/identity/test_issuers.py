@@ -110,7 +110,7 @@ async def test_s19_a_ca_of_ones_own_is_trusted_and_another_is_not() -> None:
         await issuer.discover()
         browser = ssl.create_default_context(cadata=authority.pem.decode())
         assert (await sign_in(issuer, tls=browser)).subject == "ada"
-        both = "of the issuer has issued it, while trusted is other: check --oidc-ca-file"
+        both = "of the issuer has issued it, while this client trusts other: check --oidc-ca-file"
         with pytest.raises(IssuerAway, match=both):
             await client_of(there, strange).discover()
     await trusting.close()

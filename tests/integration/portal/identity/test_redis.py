@@ -66,8 +66,13 @@ class Wrong:
     [
         Wrong({"password": "guessed-and-wrong"}, "check $REDIS_PASSWORD"),
         Wrong({"password": ""}, "check $REDIS_PASSWORD"),
-        Wrong({"ca_file": None}, "of Redis has issued it, while trusted is the authorities"),
-        Wrong({"ca_file": Path("other.pem")}, "of Redis has issued it, while trusted is other:"),
+        Wrong(
+            {"ca_file": None}, "of Redis has issued it, while this client trusts the authorities"
+        ),
+        Wrong(
+            {"ca_file": Path("other.pem")},
+            "of Redis has issued it, while this client trusts other:",
+        ),
         Wrong({"host": "localhost"}, "check --redis-ca-file and --redis-addr"),
         Wrong({"tls": False, "ca_file": None}, ""),
     ],
