@@ -80,7 +80,7 @@ async def test_unbinding_takes_all_back_that_bind_wrote(bind_world: BindWorld) -
     assert "there is no terminal to ask on" in err
     code, out, err = await world.run("unbind", "acme", "--yes")
     assert (code, out) == (1, "")
-    assert "for kbind v2 say clusterbinding/acme or connection/acme" in err
+    assert "for kbind v2 give clusterbinding/acme or connection/acme" in err
     code, out, err = await world.run("unbind", "clusterbinding/acme", "--yes")
     assert (code, out) == (0, "clusterbinding.core.kbind.io/acme is unbound\n"), err
     assert await world.left() == set()
@@ -124,7 +124,7 @@ async def test_a_file_written_by_hand_is_accepted(bind_world: BindWorld) -> None
     await world.bound.says("Ready", "False", key=Key("", "by-hand"))
     code, out, err = await world.run("accept", "by-hand")
     assert (code, out) == (1, "")
-    assert "for kbind v2 say clusterbinding/by-hand" in err
+    assert "for kbind v2 give clusterbinding/by-hand" in err
     code, out, err = await world.run("accept", "clusterbinding/by-hand")
     assert (code, out) == (0, "clusterbinding.core.kbind.io/by-hand is Ready\n"), err
     assert f"binds {world.api}" in err

@@ -286,7 +286,9 @@ async def test_f7_a_crd_of_the_users_own_is_neither_replaced_nor_deleted(
     await kbind.konnector()
     await kbind.connect(await bound.kubeconfig("widgets"))
     await bound.bind("all", api)
-    await bound.says("Ready", "False", "ForeignCustomResourceDefinition", "no konnector has made")
+    await bound.says(
+        "Ready", "False", "ForeignCustomResourceDefinition", "no konnector created it"
+    )
     after = await here.get(CUSTOMRESOURCEDEFINITIONS, api)
     assert after.meta.resource_version == before.meta.resource_version
     policy = {"spec": {"schema": {"pullPolicy": "None"}}}
@@ -316,7 +318,7 @@ async def test_f12_unbinding_awaits_the_copies_which_the_original_only_deletes(
     await ready.hold()
     await ready.here.delete(CLUSTERBINDINGS, ready.name)
     await ready.copied(until=lambda body: body["metadata"].get("deletionTimestamp"))
-    await ready.says("Ready", "False", "Pending", "waiting for the copies")
+    await ready.says("Ready", "False", "Pending", "waiting until the copies")
     assert await idle(0.3)
     await ready.here.get(ready.resource, "a", ready.space)
     await ready.let_go()
@@ -520,7 +522,7 @@ async def test_a_deleted_binding_waits_for_copies_of_an_api_that_it_listed_befor
     await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", apis)
     await ready.here.delete(CLUSTERBINDINGS, "all")
     await ready.here.delete(CONNECTIONS, ready.bound.connection)
-    await ready.says("Ready", "False", "Pending", f"waiting for the copies of {ready.api}")
+    await ready.says("Ready", "False", "Pending", f"waiting until the copies of {ready.api}")
     await ready.let_go()
     await gone(ready.here, CONNECTIONS, ready.bound.connection)
     left = await ready.here.get(ready.resource, "a", "shop")
@@ -575,7 +577,9 @@ async def test_f15_what_no_binding_covers_any_more_is_released(kbind: KbindWorld
     ready = Ready(kbind)
     await ready.hold()
     await here.delete(BINDINGS, "own", "shop")
-    await bound.says("Ready", "False", "Pending", "waiting for the copies", key=Key("shop", "own"))
+    await bound.says(
+        "Ready", "False", "Pending", "waiting until the copies", key=Key("shop", "own")
+    )
     await ready.let_go()
     await gone(here, BINDINGS, "own", "shop")
     await gone(there, resource, "a", "shop")

@@ -390,7 +390,7 @@ async def test_a_kubeconfig_of_another_cluster_is_refused(moved: Moved, tmp_path
 async def test_a_konnector_that_does_not_serve_kbind_v2_is_told(world: World) -> None:
     await world.konnector(protocols=("v1alpha2",))
     await world.bound()
-    with pytest.raises(MigrationError, match="nothing serves kbind v2 in this cluster"):
+    with pytest.raises(MigrationError, match="no konnector serves kbind v2 in this cluster"):
         await survey(world.consumer, world.name)
 
 

@@ -68,7 +68,7 @@ async def test_a_binding_with_its_objects_its_connection_and_the_lease(kbind: Kb
     row = await row_once(kbind.consumer, f"connection/{kbind.name}", lambda row: row.state == "ok")
     assert row.resources == [api]
     assert [remark.message for remark in row.remarks] == [
-        "no binding names it, so that nothing is bound"
+        "no binding names it, so it binds nothing"
     ]
     await bound.bind("all", api)
     await bound.says("Ready", "True")

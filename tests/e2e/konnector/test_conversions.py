@@ -272,7 +272,7 @@ async def test_a_webhook_is_asked_about_told_when_dead_and_removed_by_command(
     await gone(world.consumer, NAMESPACES, held)
     await link.condition("ConversionFailing", lambda one: not one)
     told = await link.condition("SchemaInSync", lambda one: one.get("status") == "False")
-    assert "No content crosses meanwhile" in told["message"]
+    assert "Until then the konnector copies no content" in told["message"]
     await strategy(world, "None")
     # In v1 it has no colour now, which is not to reach the copy.
     await world.consumer.merge_patch(newer, "blue", "default", {"spec": {"tint": "green"}})

@@ -246,7 +246,7 @@ async def test_a_binding_that_comes_meanwhile_keeps_its_way_to_the_provider(worl
     link = await world.bound()
     await with_copy(world, link)
     await konnector.stop()
-    with pytest.raises(UnbindError, match="goes on waiting"):
+    with pytest.raises(UnbindError, match="to go on waiting"):
         await unbind(world.consumer, link.name, timeout=0.3)
     going = await world.consumer.get(APISERVICEBINDINGS, link.name)
     (secret,) = (

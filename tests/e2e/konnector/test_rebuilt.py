@@ -175,7 +175,10 @@ async def test_no_copy_goes_before_the_user_has_said_so(lost: Lost) -> None:
         await says(client, lost.link, "2 copies wait for their objects")
         # One that is deleted waits for the user, too.
         await client.delete(lost.world.widgets, "blue", "default")
-        assert "no copy is deleted" in (await event(client, "default", "CopyHeld"))["message"]
+        assert (
+            "the konnector deletes no copy"
+            in (await event(client, "default", "CopyHeld"))["message"]
+        )
         await says(client, lost.link, "3 copies wait for their objects")
         await lost.untouched()
 

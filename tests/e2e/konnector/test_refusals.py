@@ -267,9 +267,9 @@ async def test_a_provider_that_lets_nothing_be_written(world: World) -> None:
         assert found["reason"] == "Forbidden"
         synced = await link.condition("InformersSynced", lambda one: one["status"] == "False")
         assert synced["reason"] == "WritesRefused"
-        assert "nothing can be written for widgets.example.org, 5 objects" in synced["message"]
+        assert "every write for widgets.example.org fails (5 objects)" in synced["message"]
         await link.says(Ready="False")
-        assert (await problem(world)).startswith("WritesRefused: nothing can be written")
+        assert (await problem(world)).startswith("WritesRefused: every write for")
         assert await told(world, "SyncFailed") == 5
     await link.condition("ObjectsFailing", lambda one: not one)
     await link.says(Ready="True")

@@ -305,7 +305,9 @@ async def test_a_consumer_that_is_restored_beside_itself_writes_nothing_there(
         client,
         APISERVICEBINDINGS,
         "widgets",
-        until=lambda body: "nothing is written there" in condition(body, "CopiesHeld")["message"],
+        until=lambda body: (
+            "konnector writes nothing there" in condition(body, "CopiesHeld")["message"]
+        ),
     )
     copies = await day.copies()
     # Each wants something else of the same object, and the twin deletes and orders besides.

@@ -258,7 +258,7 @@ async def test_what_this_cluster_refuses_is_not_blamed_on_the_provider(
         assert "stays unreachable" not in told["message"]
         server.reviews["/freeze"] = keeping("APIServiceBinding")
         told = await link.condition(
-            "Connected", lambda one: "all else is done" in one.get("message", "")
+            "Connected", lambda one: "everything else is done" in one.get("message", "")
         )
         assert "kubebind.io/unbind from APIServiceBinding widgets: admission" in told["message"]
     await gone(world.consumer, APISERVICEBINDINGS, "widgets")

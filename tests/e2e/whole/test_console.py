@@ -141,7 +141,7 @@ async def test_it_listens_on_loopback_alone(tmp_path: Path) -> None:
         for place in ("0.0.0.0", "::", "localhost"):
             code, _, err = await fairlead(plane, tmp_path, "console", "--address", place)
             assert code == 2
-            assert "it listens on 127.0.0.1 alone" in err
+            assert "listens only on 127.0.0.1" in err
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             code, _, err = await fairlead(plane, tmp_path, "console", "--port", str(port))

@@ -287,7 +287,7 @@ async def test_credentials_that_are_taken_away_under_a_running_konnector(world: 
     world.provider.traffic.seen.clear()
     await world.order("revoked", app=False)
     told = await world.link.condition("InformersSynced", is_false)
-    assert "ask it for another invitation" in told["message"]
+    assert "ask its team for a new invitation" in told["message"]
     assert condition(await binding(world), "Ready")["status"] == "False"
     assert world.provider.traffic.count() < 150
     world.link = await world.invited()

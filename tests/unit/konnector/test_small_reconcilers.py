@@ -294,7 +294,7 @@ def test_an_unbinding_blames_the_provider_for_nothing_else(
     condition = unbound(binding(), crd(), obstacles=obstacles).condition
     assert condition is not None
     assert told in condition.message
-    assert "provider that stays" not in condition.message
+    assert "provider stays" not in condition.message
     assert condition.severity == "Warning"
 
 
