@@ -107,7 +107,7 @@ async def test_a_konnector_without_kbind_v2_is_said_to_be_so(idle_world: BindWor
     ]
     await consumer.create(DEPLOYMENTS, deployment)
     err = await refused(world, "--api", world.api)
-    assert "Deployment kube-bind/konnector does not serve kbind v2: take --protocols" in err
+    assert "Deployment kube-bind/konnector does not serve kbind v2: remove --protocols" in err
     await consumer.delete(DEPLOYMENTS, "konnector", "kube-bind")
     for kind in (CONNECTIONS, CLUSTERBINDINGS, BINDINGS):
         name = kind.group_resource
@@ -115,7 +115,7 @@ async def test_a_konnector_without_kbind_v2_is_said_to_be_so(idle_world: BindWor
         await gone(consumer, CUSTOMRESOURCEDEFINITIONS, name)
     code, _, err = await world.bind("--api", world.api)
     assert code == 1
-    assert "does not serve clusterbindings.core.kbind.io: take --protocols" in err
+    assert "does not serve clusterbindings.core.kbind.io: remove --protocols" in err
 
 
 async def test_a_bind_that_no_konnector_takes_up_is_taken_back(idle_world: BindWorld) -> None:

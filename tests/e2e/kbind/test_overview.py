@@ -381,7 +381,7 @@ async def test_who_may_not_list_a_kind_is_told_so_in_a_line(mirrored: Mirroring)
         rows, bindings = await seen(limited)
     assert rows == {}
     assert bindings.notes == [
-        f"you may not list {plural}.{KBIND_GROUP}: they are not seen"
+        f"you may not list {plural}.{KBIND_GROUP}: they are left out"
         for plural in ("connections", "clusterbindings", "bindings")
     ]
     ours = rule(KBIND_GROUP, ["connections", "clusterbindings"], ("list",))

@@ -277,7 +277,7 @@ async def test_a_version_that_is_served_no_more_and_not_followed_is_named_with_t
     )
     remedy = f"kubectl delete boundschema {name} -n {link.cluster_namespace}"
     assert f"no longer serves version v1 of {name}" in told["message"]
-    assert "but in v2: its administrator has to serve v1 again" in told["message"]
+    assert "but v2: its administrator has to serve v1 again" in told["message"]
     assert remedy in told["message"]
     await world.provider.delete(BOUNDSCHEMAS, name, link.cluster_namespace)
     await link.says(Ready="True", VersionsRemoved="True")
