@@ -273,7 +273,7 @@ async def test_a_version_that_is_served_no_more_and_not_followed_is_named_with_t
     namespace = await link.provider_namespace()
     await reversioned(world, version("v2", storage=True))
     told = await link.condition(
-        "InformersSynced", lambda one: "in version v1" in one.get("message", "")
+        "InformersSynced", lambda one: "serves version v1" in one.get("message", "")
     )
     remedy = f"kubectl delete boundschema {name} -n {link.cluster_namespace}"
     assert f"no longer serves version v1 of {name}" in told["message"]
@@ -291,7 +291,9 @@ async def test_a_version_that_is_served_again_heals(world: World) -> None:
     await copied(world, link, thing(spec={"a": 1}))
     namespace = await link.provider_namespace()
     await reversioned(world, version("v2", storage=True))
-    await link.condition("InformersSynced", lambda one: "in version v1" in one.get("message", ""))
+    await link.condition(
+        "InformersSynced", lambda one: "serves version v1" in one.get("message", "")
+    )
     await world.consumer.merge_patch(THINGS, "a", "default", {"spec": {"a": 2}})
     await reversioned(world, version("v2"), version("v1", storage=True))
     await when(world.provider, THINGS, "a", namespace, until=lambda body: body["spec"] == {"a": 2})
