@@ -231,7 +231,7 @@ async def test_copies_that_are_discarded_go_but_for_those_that_have_their_object
     await says(client, lost.link, "2 copies wait for their objects")
     lines = await bound(client, lost, copies="discard")
     decided = f"copies of APIServiceBinding widgets: Discard:{lost.recorded}"
-        assert any(line.endswith(decided) for line in lines)
+    assert any(line.endswith(decided) for line in lines)
     there = await lost.link.provider_namespace()
     await gone(lost.provider, lost.world.widgets, "green", there)
     await gone(lost.provider, NAMESPACES, f"{lost.link.cluster_namespace}-shop")
