@@ -191,7 +191,7 @@ def with_versions_of(body: JSON, crd: Object) -> tuple[JSON, list[str]]:
 def unselectable(body: JSON, stored: Object) -> list[str]:
     """Return the versions of a wanted CRD whose selectable fields the API server left out.
 
-    Kubernetes below 1.30 does not have them (KEP-4358).
+    Kubernetes below 1.31 does not have them by default (KEP-4358: alpha in 1.30, beta in 1.31).
     """
     fields = {
         version["name"]

@@ -137,7 +137,7 @@ class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
         list[SchemaSelectableField],
         Meta(
             extra_json_schema={"x-kubernetes-list-type": "atomic"},
-            description="Fields that field selectors can use, on Kubernetes 1.30 and newer.",
+            description="Fields that field selectors can use, on Kubernetes 1.31 and newer.",
         ),
     ] = []
 

@@ -513,7 +513,7 @@ _OBJECTS: Final = (
     Reason(
         "SelectableFieldsLeftOut",
         "an Event: the API server is too old for a kind's selectable fields",
-        "upgrade this cluster to Kubernetes 1.30 to name them in field selectors",
+        "upgrade this cluster to Kubernetes 1.31 to name them in field selectors",
         "ok",
     ),
     Reason(

@@ -258,7 +258,7 @@ class APIServiceBindingController:
                 "this cluster's API server does not support the selectable fields of "
                 f"{write.name} in {', '.join(versions)}, so field selectors cannot use them "
                 "here. Objects are synchronised all the same; selectable fields need "
-                "Kubernetes 1.30"
+                "Kubernetes 1.31"
             )
             self._consumer.events.event(binding, "Normal", "SelectableFieldsLeftOut", message)
 
