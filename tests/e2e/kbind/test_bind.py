@@ -136,7 +136,7 @@ async def test_a_file_written_by_hand_is_accepted(bind_world: BindWorld) -> None
     assert "created" not in err
     code, out, err = await world.run("unbind", "clusterbinding/by-hand", "--yes")
     assert code == 0, err
-    assert f"kept Connection {name}, which `fairlead bind` has not made" in err
+    assert f"kept Connection {name}, which `fairlead bind` did not create" in err
     assert await world.left() == {f"Connection {name}", f"Secret kube-bind/{name}"}
 
 

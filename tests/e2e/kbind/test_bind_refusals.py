@@ -208,9 +208,9 @@ async def test_a_binding_of_that_name_with_other_apis_is_left(world: BindWorld) 
 @pytest.mark.parametrize(
     ("api", "message"),
     [
-        ("secrets.core", "a kind of Kubernetes or kube-bind itself"),
-        ("deployments.apps", "a kind of Kubernetes or kube-bind itself"),
-        ("apiservicebindings.kube-bind.io", "a kind of Kubernetes or kube-bind itself"),
+        ("secrets.core", "a kind of Kubernetes or of kube-bind itself"),
+        ("deployments.apps", "a kind of Kubernetes or of kube-bind itself"),
+        ("apiservicebindings.kube-bind.io", "a kind of Kubernetes or of kube-bind itself"),
         ("connections.core.kbind.io", "a kind of kbind itself"),
     ],
 )

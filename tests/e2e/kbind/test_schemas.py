@@ -364,7 +364,7 @@ async def test_f9_an_api_that_a_provider_stops_serving_goes_after_two_looks(
     await kbind.consumer.create(resource, widget(resource, "a", "shop"))
     await when(kbind.provider.admin, resource, "a", "shop", until=bool)
     await kbind.provider.admin.delete(CUSTOMRESOURCEDEFINITIONS, api)
-    await bound.says("Ready", "False", "APINotExported", "it has to serve it")
+    await bound.says("Ready", "False", "APINotExported", "the provider has to serve it")
     await when(kbind.consumer, CONNECTIONS, kbind.name, until=lambda body: not exports(body))
     assert await crd_names(kbind) == {api}
     await kbind.provider.offer(exported=False)

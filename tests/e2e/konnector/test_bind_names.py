@@ -55,7 +55,7 @@ async def test_a_second_invitation_of_one_provider_gets_a_number(world: World) -
     second = await invited(world.consumer, world.provider, template="other.org", identity="shop")
     await first.bind()
     lines = await second.bind()
-    assert any("is of widgets.example.org" in line for line in lines)
+    assert any("has the resources widgets.example.org" in line for line in lines)
     exports = (await world.provider.list(APISERVICEEXPORTS, first.cluster_namespace)).items
     assert {item.meta.name for item in exports} == {"widgets", "widgets-2"}
     assert await bound(world.consumer) == {"widgets", "widgets-2"}

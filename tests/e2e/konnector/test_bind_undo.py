@@ -294,7 +294,7 @@ async def test_rules_that_another_writer_changed_are_left(
     await restore_role(client, role, lines.append)
     assert (await client.get(CLUSTERROLES, name)).to_dict()["rules"] == wanted
     assert lines[-1] == (
-        f"left ClusterRole {name}: its rules were changed meanwhile"
+        f"left ClusterRole {name} as it is: its rules were changed meanwhile"
         if changed
         else f"restored ClusterRole {name}"
     )

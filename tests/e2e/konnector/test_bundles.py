@@ -283,7 +283,7 @@ async def test_a_binding_of_somebody_else_is_neither_adopted_nor_deleted(
 async def test_a_binding_of_a_bundle_is_not_unbound_alone(world: World, bundle: Bundle) -> None:
     await bound(bundle)
     before = (await bundle.binding())["metadata"]
-    with pytest.raises(UnbindError, match=r"Bundle all has made .*unbind --bundle all"):
+    with pytest.raises(UnbindError, match=r"Bundle all created .*unbind --bundle all"):
         await unbind(world.consumer, bundle.link.name, orphan=True, timeout=SECONDS)
     after = (await bundle.binding())["metadata"]
     # Its status may change at any time, and with it version and owners of fields.

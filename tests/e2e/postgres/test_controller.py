@@ -140,7 +140,7 @@ async def test_one_controller_counts_and_the_others_are_told(world: World) -> No
     await told(world, winner_name, "Ready")
     body = await told(world, loser_name, "MultipleControllersFound")
     assert condition(body, "Ready")["status"] == "False"
-    assert f"Controller {winner_name} is older" in condition(body, "Ready")["message"]
+    assert f"uses Controller {winner_name}, which is older" in condition(body, "Ready")["message"]
 
     async def events() -> list[str]:
         found = (await world.admin.list(EVENTS, DEFAULT_NAMESPACE)).items

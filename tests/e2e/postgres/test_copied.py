@@ -227,7 +227,7 @@ async def test_nothing_is_taken_from_who_uses_the_server_or_given_to_one_of_seve
         code, output, errors = await cluster.take_over("again", "--yes")
         assert (code, output.splitlines()) == (
             1,
-            [f"role {name} belongs to PostgresAccess staging/{name} now" for name in marks][:2],
+            [f"role {name} now belongs to PostgresAccess staging/{name}" for name in marks][:2],
         )
         older = "from PostgresAccess team/older of installation c1u5ter to PostgresAccess staging/"
         assert f"role older: {older}older\n" in errors

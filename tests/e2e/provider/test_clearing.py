@@ -393,5 +393,5 @@ async def test_a_consumer_cannot_pretend_that_its_data_is_being_deleted() -> Non
         async with Client(parse_kubeconfig(one.link.response.kubeconfig)) as theirs:
             body = {"status": {"conditions": [forged]}}
             await theirs.merge_patch(*where, body, subresource="status")
-        with pytest.raises(ClearingError, match=r"no provider's controllers .* within 8 s"):
+        with pytest.raises(ClearingError, match=r"within 8 s no provider's controllers "):
             await one.revoked(one.provider, timeout=8.0)

@@ -120,7 +120,10 @@ async def test_row_24_orphan_gives_nothing_to_who_has_powers(team: Team) -> None
     owner = "SELECT proowner::regrole::text FROM pg_catalog.pg_proc WHERE proname = 'risky'"
     await team.delete(name)
     message = await team.fails(name, "OwnsObjects")
-    assert f"owned by {team.administrator.username}, who is a superuser, has powers" in message
+    assert (
+        f"owner {team.administrator.username} of database {team.database} is a superuser"
+        in message
+    )
     assert await team.sql(owner) == [(f'"{name}"',)]
     await team.sql("ALTER DATABASE {d} OWNER TO {r}", d=team.database, r=heir)
 
