@@ -135,7 +135,7 @@ async def _serve(console: OwnConsole, *, skip_browser: bool) -> None:
 def print_link(url: str) -> None:
     """Print a link, and how long it is valid."""
     click.echo(
-        (f"open this link within a minute; it works once:\n\n    {printable(url)}\n"), err=True
+        f"open this link within a minute; it works once:\n\n    {printable(url)}\n", err=True
     )
 
 

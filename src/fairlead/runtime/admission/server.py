@@ -73,7 +73,7 @@ class ReviewMetrics(Collector):
         seconds = HistogramMetricFamily(
             "fairlead_webhook_review_seconds",
             "Duration of an admission review",
-            labels=(("webhook"),),
+            labels=("webhook",),
         )
         for webhook, histogram in sorted(self._seconds.items()):
             seconds.add_metric([webhook], histogram.cumulative(), sum_value=histogram.sum)
