@@ -463,6 +463,29 @@ async def test_a_binding_that_moves_while_no_konnector_runs_leaves_no_copy_behin
     await gone(ready.there, ready.resource, "a", "shop")
 
 
+async def test_a_binding_that_stays_hides_no_copies_of_one_that_moves_meanwhile(
+    ready: Ready,
+) -> None:
+    """A Binding has objects of its namespace read, and copies may be in others."""
+    other = await ready.world.new_provider("other")
+    other.group = ready.world.provider.group
+    await other.offer()
+    kubeconfig = await ready.bound.kubeconfig("widgets", provider=other)
+    await ready.world.connect(kubeconfig, "other")
+    await ready.world.says("Ready", "True", name="other")
+    await namespace(ready.here, "team")
+    gadgets = await ready.world.provider.offer("gadgets")
+    await ready.bound.bind("own", gadgets, namespace="team")
+    await ready.create()
+    await ready.copied()
+    await ready.konnector.stop()
+    spec = {"spec": {"connectionRef": {"name": "other"}}}
+    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", spec)
+    await ready.restart()
+    await when(other.admin, ready.resource, "a", "shop", until=bool)
+    await gone(ready.there, ready.resource, "a", "shop")
+
+
 async def test_a_connection_that_a_binding_has_left_stays_until_its_copies_are_gone(
     ready: Ready,
 ) -> None:

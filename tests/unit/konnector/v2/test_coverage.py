@@ -130,6 +130,12 @@ def test_summary_has_each_api_once() -> None:
             id="of-another-connection",
         ),
         pytest.param([one("all", connection="other")], set(), {""}, id="left-the-connection"),
+        pytest.param(
+            [one("own", "shop", apis=("b",)), one("all", connection="other")],
+            set(),
+            {""},
+            id="left-the-connection-that-another-still-names",
+        ),
     ],
 )
 def test_places(bindings: list[BindingSummary], former: set[str], namespaces: set[str]) -> None:

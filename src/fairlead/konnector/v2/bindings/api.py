@@ -283,7 +283,7 @@ class SyncedAPI:
         self._crd = environment.consumer.crds.get("", self.name)
         summaries = list(self._bindings())
         bindings = in_order(one for one in summaries if self.name in one.apis)
-        former, self.connection = self.connection, self._owner(bindings)
+        former, self.connection = self.connection, self._owner(bindings, summaries)
         connection = environment.connections.get("", self.connection)
         provider = environment.providers.of(self.connection) if self.connection else None
         before = (self._coverage, self._places, self._paused)
@@ -326,7 +326,9 @@ class SyncedAPI:
             self._running[2].schema_changed()
         self._schema = schema
 
-    def _owner(self, bindings: Sequence[BindingSummary]) -> str:
+    def _owner(
+        self, bindings: Sequence[BindingSummary], summaries: Sequence[BindingSummary]
+    ) -> str:
         """Return the Connection that the API's objects go to, "" if there is none.
 
         The CRD's annotation decides, as long as its Connection is there and has not been left by
@@ -340,8 +342,10 @@ class SyncedAPI:
             parsed = connection_of(owning)
             pulls = parsed is None or parsed.spec.schema.pull_policy == "All"
             named = any(one.connection == owner for one in bindings)
-            # Coverage is of the last look, and may be by the very binding that has left the owner.
-            is_read = bool(self._objects) or not (self._crd and established(self._crd))
+            # What the last look has read may be less than where the owner may have copies.
+            scope = places(self.name, owner, summaries, frozenset())
+            is_read = scope <= self._places or not (self._crd and established(self._crd))
+            is_read = is_read or self._places >= EVERYWHERE
             at_work = self._running is not None or not is_read or not self._is_listed()
             at_work = at_work or self._has_copies()
             if pulls or named or not ways or at_work:

@@ -134,9 +134,9 @@ def places(
     """Return the namespaces in which objects of an API are read, {""} for the whole cluster.
 
     A Binding comes with rights in its own namespace alone, in both clusters. Bindings that are
-    being deleted count, since their copies have to go; so do other bindings of the Connection
-    where none lists the API any more: one of them may have listed it. Where the Connection has no
-    binding at all, those that list the API may have named it.
+    being deleted count, since their copies have to go. Where no binding of the Connection lists
+    the API, its other bindings count, which may have listed it, and those that list the API by
+    another Connection, which may have named this one.
 
     Args:
         api: name of the API.
@@ -146,8 +146,8 @@ def places(
     """
     bindings = list(bindings)
     ours = [binding for binding in bindings if binding.connection == connection]
-    listing = [binding for binding in ours if api in binding.apis] or ours
-    listing = listing or [binding for binding in bindings if api in binding.apis]
+    listing = [binding for binding in bindings if api in binding.apis]
+    listing = [binding for binding in listing if binding in ours] or [*ours, *listing]
     chosen = former.union(binding.key.namespace for binding in listing)
     return EVERYWHERE if "" in chosen else chosen
 
