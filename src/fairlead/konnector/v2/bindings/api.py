@@ -346,6 +346,8 @@ class SyncedAPI:
             scope = places(self.name, owner, summaries, frozenset())
             is_read = scope <= self._places or not (self._crd and established(self._crd))
             is_read = is_read or self._places >= EVERYWHERE
+            # Once the owner has been left, the next one may have less read.
+            is_read = is_read or self.connection not in {"", owner}
             at_work = self._running is not None or not is_read or not self._is_listed()
             at_work = at_work or self._has_copies()
             if pulls or named or not ways or at_work:
@@ -414,7 +416,11 @@ class SyncedAPI:
         if not self._is_listed() or self._unreleased():
             former = self._places
         scope = places(self.name, self.connection, summaries, former)
-        self._places = scope if resource is None or resource.namespaced else EVERYWHERE
+        scope = scope if resource is None or resource.namespaced else EVERYWHERE
+        if scope != self._places:
+            # Another look decides by them: where all is read already, no event brings it.
+            self.poke()
+        self._places = scope
         for place in sorted(self._objects.keys() - self._places):
             await self._objects.pop(place).close()
         if resource is None:
