@@ -48,7 +48,7 @@ from fairlead.api.resource import (
     SECRETS,
     Resource,
 )
-from fairlead.client import NotFound
+from fairlead.client import Client, NotFound
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.manifests import NAME
 from fairlead.runtime import install_crds
@@ -100,6 +100,21 @@ class Ready:
             with suppress(NotFound):
                 await self.here.delete(resource, name)
             await gone(self.here, resource, name)
+
+    async def other(self) -> Client:
+        """Offer the same API at another provider, and connect it as ``other``."""
+        other = await self.world.new_provider("other")
+        other.group = self.world.provider.group
+        await other.offer()
+        kubeconfig = await self.bound.kubeconfig("widgets", provider=other)
+        await self.world.connect(kubeconfig, "other")
+        await self.world.says("Ready", "True", name="other")
+        return other.admin
+
+    async def move(self) -> None:
+        """Have the binding name the other Connection."""
+        spec = {"spec": {"connectionRef": {"name": "other"}}}
+        await self.here.merge_patch(CLUSTERBINDINGS, "all", "", spec)
 
     async def hold(self) -> None:
         """Have the provider keep the copy of the first object while it is deleted."""
@@ -428,61 +443,33 @@ async def test_copies_stay_where_another_binding_covers_them(ready: Ready) -> No
 
 
 async def test_an_api_goes_to_another_connection_once_the_first_is_left(ready: Ready) -> None:
-    other = await ready.world.new_provider("other")
-    other.group = ready.world.provider.group
-    await other.offer()
-    kubeconfig = await ready.bound.kubeconfig("widgets", provider=other)
-    await ready.world.connect(kubeconfig, "second")
+    other = await ready.other()
     await ready.create()
     await ready.copied()
-    change = {"spec": {"connectionRef": {"name": "second"}}}
-    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", change)
-    await when(other.admin, ready.resource, "a", "shop", until=bool)
+    await ready.move()
+    await when(other, ready.resource, "a", "shop", until=bool)
     await gone(ready.there, ready.resource, "a", "shop")
     crd = await ready.here.get(CUSTOMRESOURCEDEFINITIONS, ready.api)
-    assert crd.meta.annotations[ANNOTATION_CONNECTION] == "second"
+    assert crd.meta.annotations[ANNOTATION_CONNECTION] == "other"
     await ready.bound.says("Ready", "True")
 
 
+@pytest.mark.parametrize("is_named", [False, True], ids=["alone", "beside another binding"])
 async def test_a_binding_that_moves_while_no_konnector_runs_leaves_no_copy_behind(
-    ready: Ready,
+    ready: Ready, is_named: bool
 ) -> None:
-    other = await ready.world.new_provider("other")
-    other.group = ready.world.provider.group
-    await other.offer()
-    kubeconfig = await ready.bound.kubeconfig("widgets", provider=other)
-    await ready.world.connect(kubeconfig, "other")
-    await ready.world.says("Ready", "True", name="other")
+    """A Binding that stays has objects of its namespace read, and copies may be in others."""
+    other = await ready.other()
+    if is_named:
+        await namespace(ready.here, "team")
+        gadgets = await ready.world.provider.offer("gadgets")
+        await ready.bound.bind("own", gadgets, namespace="team")
     await ready.create()
     await ready.copied()
     await ready.konnector.stop()
-    spec = {"spec": {"connectionRef": {"name": "other"}}}
-    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", spec)
+    await ready.move()
     await ready.restart()
-    await when(other.admin, ready.resource, "a", "shop", until=bool)
-    await gone(ready.there, ready.resource, "a", "shop")
-
-
-async def test_a_binding_that_stays_hides_no_copies_of_one_that_moves_meanwhile(
-    ready: Ready,
-) -> None:
-    """A Binding has objects of its namespace read, and copies may be in others."""
-    other = await ready.world.new_provider("other")
-    other.group = ready.world.provider.group
-    await other.offer()
-    kubeconfig = await ready.bound.kubeconfig("widgets", provider=other)
-    await ready.world.connect(kubeconfig, "other")
-    await ready.world.says("Ready", "True", name="other")
-    await namespace(ready.here, "team")
-    gadgets = await ready.world.provider.offer("gadgets")
-    await ready.bound.bind("own", gadgets, namespace="team")
-    await ready.create()
-    await ready.copied()
-    await ready.konnector.stop()
-    spec = {"spec": {"connectionRef": {"name": "other"}}}
-    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", spec)
-    await ready.restart()
-    await when(other.admin, ready.resource, "a", "shop", until=bool)
+    await when(other, ready.resource, "a", "shop", until=bool)
     await gone(ready.there, ready.resource, "a", "shop")
 
 
@@ -490,17 +477,12 @@ async def test_a_connection_that_a_binding_has_left_stays_until_its_copies_are_g
     ready: Ready,
 ) -> None:
     """Its kubeconfig goes with it, and copies that stay would be nobody's."""
-    other = await ready.world.new_provider("other")
-    other.group = ready.world.provider.group
-    await other.offer()
-    kubeconfig = await ready.bound.kubeconfig("widgets", provider=other)
-    await ready.world.connect(kubeconfig, "other")
+    other = await ready.other()
     await ready.create()
     await ready.copied()
     await ready.hold()
     former = ready.bound.connection
-    spec = {"spec": {"connectionRef": {"name": "other"}}}
-    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", spec)
+    await ready.move()
     await ready.here.delete(CONNECTIONS, former)
     await ready.world.says("Ready", "False", "DrainingBindings", f"copies of {ready.api}")
     # What is in the cluster tells it to the next process.
@@ -508,7 +490,7 @@ async def test_a_connection_that_a_binding_has_left_stays_until_its_copies_are_g
     await ready.let_go()
     await gone(ready.here, CONNECTIONS, former)
     await gone(ready.there, ready.resource, "a", "shop")
-    await when(other.admin, ready.resource, "a", "shop", until=bool)
+    await when(other, ready.resource, "a", "shop", until=bool)
 
 
 async def test_a_connection_that_a_binding_has_left_goes_without_its_provider(
@@ -526,8 +508,7 @@ async def test_a_connection_that_a_binding_has_left_goes_without_its_provider(
         await ready.create()
         await ready.copied()
         await line.cut()
-        spec = {"spec": {"connectionRef": {"name": "other"}}}
-        await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", spec)
+        await ready.move()
         await ready.here.delete(CONNECTIONS, ready.bound.connection)
         await gone(ready.here, CONNECTIONS, ready.bound.connection)
         await ready.there.get(ready.resource, "a", "shop")

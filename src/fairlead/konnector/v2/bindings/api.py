@@ -342,19 +342,24 @@ class SyncedAPI:
             parsed = connection_of(owning)
             pulls = parsed is None or parsed.spec.schema.pull_policy == "All"
             named = any(one.connection == owner for one in bindings)
-            # What the last look has read may be less than where the owner may have copies.
-            scope = places(self.name, owner, summaries, frozenset())
-            is_read = scope <= self._places or not (self._crd and established(self._crd))
-            is_read = is_read or self._places >= EVERYWHERE
-            # Once the owner has been left, the next one may have less read.
-            is_read = is_read or self.connection not in {"", owner}
-            at_work = self._running is not None or not is_read or not self._is_listed()
+            at_work = self._running is not None or not self._has_read(owner, summaries)
             at_work = at_work or self._has_copies()
             if pulls or named or not ways or at_work:
                 return owner
         there = [one for one in ways if connections.get("", one.connection) is not None]
         chosen = next(iter(there or ways), None)
         return chosen.connection if chosen is not None else owner
+
+    def _has_read(self, owner: str, summaries: Sequence[BindingSummary]) -> bool:
+        """Whether all objects are known that may have copies by the CRD's Connection."""
+        crd = self._crd
+        if not self._is_listed():
+            return False
+        # Once the owner has been left, the next one may have less read.
+        if crd is None or not established(crd) or self.connection not in {"", owner}:
+            return True
+        scope = places(self.name, owner, summaries, frozenset())
+        return scope <= self._places or self._places >= EVERYWHERE
 
     async def _settle_crd(
         self, connection: Object | None, provider: ConnectedProvider | None
