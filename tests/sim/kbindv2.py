@@ -163,8 +163,8 @@ class KbindV2(Owners):
         self._differences: list[str] | None = None
         """Those since the last commit, None before they have been looked at."""
         self._must_go: list[str] = []
-        self._asked: Counter[str] = Counter()
-        """The paths that the konnector has asked for since the last write."""
+        self._asked: Counter[tuple[Any, ...]] = Counter()
+        """Who has asked which server for which path since the last write."""
         watch_commits(
             simulation,
             self._count,
@@ -209,11 +209,14 @@ class KbindV2(Owners):
         if request is None or process is None or not process.name.startswith("konnector"):
             return
         path = request[1].decode()
-        if "watch=true" in path or "limit=" not in path or self._is_unserved(connection, path):
+        if "watch=true" in path or "limit=" not in path:
             return
-        self._asked[path] += 1
+        if self._is_unserved(connection, path) or self._is_refused(connection):
+            return
+        request_key = (process, connection.server.process, path)
+        self._asked[request_key] += 1
         # Each cache is filled once, and compared with its server once an hour.
-        if self._asked[path] > 2:
+        if self._asked[request_key] > 2:
             self.written.append(f"{process.name} asked for {path}")
 
     def _is_unserved(self, connection: Connection, path: str) -> bool:
@@ -227,6 +230,15 @@ class KbindV2(Owners):
             and plane is not None
             and one(plane, CUSTOMRESOURCEDEFINITIONS, api) is None
             for api, kind in KINDS.items()
+        )
+
+    def _is_refused(self, connection: Connection) -> bool:
+        """Whether a provider refuses the token of a Connection: all is asked for again."""
+        return any(
+            (platform := self.model.platform(name)) is not None
+            and platform.plane.process is connection.server.process
+            and not self.model.is_valid(name)
+            for name in OFFERS
         )
 
     # --- what was so a moment ago

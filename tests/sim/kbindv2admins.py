@@ -7,7 +7,7 @@ import base64
 import contextlib
 from random import Random
 
-from tests.sim.kbindv2model import SPOILT, content_of, wishes
+from tests.sim.kbindv2model import content_of, wishes
 from tests.sim.kbindv2people import Teams
 from tests.sim.kbindv2world import FORMER, GROUP, KINDS, OFFERS, RULES_BOTH, Platform
 from tests.sim.stores import one
@@ -40,6 +40,8 @@ contexts: [{name: a, context: {cluster: a, user: a}}]
 current-context: a
 """
 """A kubeconfig that runs a program."""
+_SPOILT = b"nope"
+"""The end of a token that is worth nothing."""
 
 
 class Owners(Teams):
@@ -134,7 +136,7 @@ class Owners(Teams):
         """A Secret gets a kubeconfig that is worth nothing, for a while or for good."""
         name = dice.choice(list(OFFERS))
         good = self.platforms[name].kubeconfig
-        return await self._credentials(dice, good.replace(_token(good)[-4:], SPOILT), name)
+        return await self._credentials(dice, good.replace(_token(good)[-4:], _SPOILT), name)
 
     async def swap(self, dice: Random) -> bool:
         """A Secret gets the kubeconfig of another provider, for a while or for good."""

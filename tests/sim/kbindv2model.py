@@ -54,8 +54,6 @@ UNSURE = "?"
 """A reason about which the model says nothing."""
 FACTORYS = "factory"
 """The member of a copy's spec that the provider's factory adds."""
-SPOILT = b"nope"
-"""The end of a token that is worth nothing."""
 
 
 class Wish(NamedTuple):
@@ -153,6 +151,12 @@ class Model:
             return b""
         return content_of(one(self.world.consumer, SECRETS, ref["name"], ref["namespace"]))
 
+    def is_valid(self, name: str) -> bool:
+        """Whether the kubeconfig in a Connection's Secret is of the cluster that answers now."""
+        platform = self.platform(name)
+        content = self._content(one(self.world.consumer, CONNECTIONS, name))
+        return platform is not None and content in platform.valid
+
     def unready(self, name: str) -> str:
         """Why a Connection cannot be used: the reason of its condition, "" if it can."""
         found = one(self.world.consumer, CONNECTIONS, name)
@@ -164,7 +168,8 @@ class Model:
         if b"exec:" in content:
             return SECRET_REFUSED
         platform = self.platform(name)
-        if SPOILT in content or platform is None:
+        if platform is None or not self.is_valid(name):
+            # A cluster that refuses a token does not say which one it is.
             return UNSURE
         pinned = found.to_dict().get("status", {}).get("remoteClusterUID", "")
         if pinned not in {"", platform.uid}:

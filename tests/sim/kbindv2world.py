@@ -84,6 +84,8 @@ class Platform:
         self.name = plane.name
         self.admin: Client
         self.kubeconfig = b""
+        self.valid: set[bytes] = set()
+        """All kubeconfigs that the cluster itself has given out, and not one before it."""
 
     @property
     def uid(self) -> str:
@@ -93,6 +95,7 @@ class Platform:
 
     async def offer(self) -> None:
         """Install the CRDs, and give the consumer an account."""
+        self.valid.clear()
         for kind in OFFERS[self.name]:
             await self.install(kind)
         team = KbindProvider(self.admin)
@@ -127,6 +130,7 @@ class Platform:
             token=answer.to_dict()["status"]["token"],
             ca=b"",
         )
+        self.valid.add(self.kubeconfig)
         return self.kubeconfig
 
 

@@ -61,6 +61,13 @@ PAUSE_SECONDS = 0.1
 """Shortest time between two looks, in seconds: many events make one look."""
 WATCH_SECONDS = 1.0
 """Seconds between looks while copies are awaited: no event tells that a provider is away."""
+LATE_SECONDS = 180.0
+"""Seconds for which objects are followed after the last engine of an API that nothing binds.
+
+A server may carry out a write of ours later than the engine has ended, and a watch may show it
+later still: an API server ends a request after 60 s, and a silent watch is made anew after 120 s.
+A shorter time may leave a finalizer that nothing takes away; a longer one keeps an idle watch.
+"""
 CRD_LEFT = "DeletionRefused"
 """Reason of the Event about a CRD that stays, since this cluster refuses to delete it."""
 PROVIDER_GONE = "ProviderGone"
@@ -116,6 +123,8 @@ class SyncedAPI:
         self._places: frozenset[str] = frozenset()
         self._engines: Supervisor[str] = Supervisor(f"engine of {name}")
         self._running: tuple[MirrorSpec, ConnectedProvider, MirroredObjects] | None = None
+        self._written_at = asyncio.get_running_loop().time()
+        """Time of the last write of an engine, of this process or another, at the latest."""
         self._away_since: float | None = None
         self._refusal = ""
         self._refused_since: float | None = None
@@ -313,10 +322,20 @@ class SyncedAPI:
         again = await self._release(leaving)
         self._obstacles = {one.key: self._obstacle(one) for one in bindings if one.deleting}
         self._is_looked_at = True
-        idle = self._running is None and self._is_listed() and not self._unreleased()
-        self.finished = not bindings and idle
+        self.finished = False
+        again = again if bindings else self._finish(again)
         self._changed(self.name)
         return again
+
+    def _finish(self, again: float | None) -> float | None:
+        """Note whether an API that nothing lists is done; return seconds until the next look."""
+        if self._running is not None or not self._is_listed() or self._unreleased():
+            return again
+        late = self._written_at + LATE_SECONDS - asyncio.get_running_loop().time()
+        if self._objects and late > 0.0:
+            return late
+        self.finished = not any(_is_broken(lease) for lease in self._objects.values())
+        return None if self.finished else WATCH_SECONDS
 
     def _note_schema(self, provider: ConnectedProvider | None) -> None:
         """Have refused objects tried again once either cluster has another schema."""
@@ -538,6 +557,7 @@ class SyncedAPI:
         if self._running is not None:
             self._running = None
             await self._engines.stop(self.name)
+            self._written_at = asyncio.get_running_loop().time()
             # An API that no copy holds any more may go to another Connection.
             self.poke()
 
@@ -623,3 +643,8 @@ class SyncedAPI:
             return None
         denied = any(isinstance(cause, Forbidden) for cause in causes)
         return Fault(FORBIDDEN if denied else PENDING, message)
+
+
+def _is_broken(lease: Informer) -> bool:
+    """Whether a watch cannot be made for now, and what it shows may be old."""
+    return lease.cause is not None and not isinstance(lease.cause, ApiError)
