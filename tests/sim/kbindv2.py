@@ -109,7 +109,8 @@ class KbindV2(Owners):
         "refuse": 0.5,
         "spoil": 0.5,
         "swap": 0.5,
-        "pull": 0.4,
+        "pull": 0.7,
+        "autobind": 0.7,
         "drop_crd": 0.7,
         "unmark_crd": 0.2,
         "offer": 1.5,
@@ -137,6 +138,8 @@ class KbindV2(Owners):
         "rebind": 0.2,
         "unbind": 0.25,
         "rotate": 0.4,
+        "pull": 0.2,
+        "autobind": 0.2,
         "drop_crd": 0.2,
         "offer": 0.4,
         "rival": 0.25,
@@ -563,6 +566,7 @@ class KbindV2(Owners):
             for api in KINDS
             if (crd := one(self.consumer, CUSTOMRESOURCEDEFINITIONS, api))
             and is_made(crd)
+            and self.model.policy(crd.meta.annotations[ANNOTATION_CONNECTION]) != "All"
             and any(
                 api in wish.apis
                 and not wish.key.namespace

@@ -166,8 +166,18 @@ class Owners(Teams):
         name = dice.choice(list(OFFERS))
         if one(self.consumer, CONNECTIONS, name) is None:
             return False
-        policy = dice.choice(("None", "Bound", "Bound"))
+        policy = dice.choice(("None", "Bound", "Bound", "All"))
         patch = {"spec": {"schema": {"pullPolicy": policy}}}
+        await self.team.merge_patch(CONNECTIONS, name, "", patch)
+        return True
+
+    async def autobind(self, dice: Random) -> bool:
+        """A Connection binds all that is offered, or no longer."""
+        name = dice.choice(list(OFFERS))
+        found = one(self.consumer, CONNECTIONS, name)
+        if found is None:
+            return False
+        patch = {"spec": {"autoBind": not found.to_dict()["spec"].get("autoBind", False)}}
         await self.team.merge_patch(CONNECTIONS, name, "", patch)
         return True
 

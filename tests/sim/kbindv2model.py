@@ -31,6 +31,7 @@ from fairlead.api.kbind.names import (
     ANNOTATION_RELATED_BINDING,
     ANNOTATION_SCHEMA_HASH,
     API_NOT_EXPORTED,
+    AUTO_BIND_FAILING,
     CLUSTER_IDENTITY_CHANGED,
     CONSUMER_CLUSTER_UID,
     DRAINING_BINDINGS,
@@ -193,16 +194,20 @@ class Model:
                 yield from self._exports(found, name)
 
     def _exports(self, found: Object, name: str) -> Iterator[str]:
+        offered = self.offered(name)
+        listed = [api["name"] for api in found.to_dict().get("status", {}).get("exportedAPIs", [])]
+        if offered != listed:
+            yield f"Connection {name} lists {listed}, and {offered} are offered"
+
+    def offered(self, name: str) -> list[str]:
+        """The APIs that the provider of a Connection offers."""
         platform = self.platform(name)
         assert platform is not None
-        offered = sorted(
+        return sorted(
             crd.meta.name
             for crd in held(platform.plane, CUSTOMRESOURCEDEFINITIONS)
             if crd.meta.labels.get(LABEL_EXPORTED) == "true"
         )
-        listed = [api["name"] for api in found.to_dict()["status"].get("exportedAPIs", [])]
-        if offered != listed:
-            yield f"Connection {name} lists {listed}, and {offered} are offered"
 
     # --- bindings
 
@@ -218,6 +223,7 @@ class Model:
         named = not ways or any(wish.connection == owner for wish in ways)
         # Copies at a provider that is away keep the API there, until the patience ends.
         named = named or (bool(owner) and self._keeps_copies(api, owner))
+        named = named or (bool(owner) and self.policy(owner) == "All")
         if owner and named and one(self.world.consumer, CONNECTIONS, owner):
             return owner
         return next((wish.connection for wish in there or standing), owner)
@@ -255,11 +261,49 @@ class Model:
             return API_NOT_EXPORTED
         return PENDING if crd is None and not pulls else ""
 
-    def pulls(self, name: str) -> bool:
-        """Whether a Connection makes CRDs."""
+    def policy(self, name: str) -> str:
+        """The CRDs that a Connection makes: None, Bound or All."""
         found = one(self.world.consumer, CONNECTIONS, name)
         schema = found.to_dict()["spec"].get("schema", {}) if found else {}
-        return schema.get("pullPolicy") != "None"
+        return str(schema.get("pullPolicy", "Bound"))
+
+    def pulls(self, name: str) -> bool:
+        """Whether a Connection makes CRDs."""
+        return self.policy(name) != "None"
+
+    def _automatic(self, every: list[Wish]) -> Iterator[str]:
+        """What is wrong with the ClusterBindings that Connections have by autoBind."""
+        for found in held(self.world.consumer, CONNECTIONS):
+            name = found.meta.name
+            wish = next(
+                (wish for wish in every if wish.kind is CLUSTERBINDINGS and wish.key.name == name),
+                None,
+            )
+            owner = wish.obj.meta.controller() if wish else None
+            ours = owner is not None and owner.uid == found.meta.uid
+            if found.meta.deleting or not found.to_dict()["spec"].get("autoBind"):
+                if wish and ours and not wish.deleting:
+                    yield f"{wish.title} stays, and autoBind of its Connection is off"
+                continue
+            if self.unready(name) or (wish and (wish.deleting or not ours)):
+                continue
+            offered = self.offered(name)
+            if wish is None:
+                if offered:
+                    yield f"autoBind of Connection {name} has no ClusterBinding"
+                continue
+            kept = {api for api in wish.apis if self._is_there(api, name)} - set(offered)
+            if not offered and not kept:
+                kept = set(wish.apis)
+            if (wish.connection, set(wish.apis)) != (name, {*offered, *kept}):
+                yield f"{wish.title} has {wish.apis}, {offered} are offered and {kept} are there"
+            says = condition(found.to_dict(), AUTO_BIND_FAILING)
+            if (says.get("status") == "True") != bool(kept):
+                yield f"Connection {name} keeps {kept} bound, and says {_said(says)}"
+
+    def _is_there(self, api: str, name: str) -> bool:
+        platform = self.platform(name)
+        return platform is not None and bool(one(platform.plane, CUSTOMRESOURCEDEFINITIONS, api))
 
     def _bindings(self, every: list[Wish]) -> Iterator[str]:
         for wish in every:
@@ -448,6 +492,7 @@ class Model:
         return [
             *self._connections(),
             *self._bindings(every),
+            *self._automatic(every),
             *self._crds(every),
             *self._objects(every),
             *self._copies(),
@@ -463,6 +508,13 @@ class Model:
             ]
             if bound and one(self.world.consumer, CUSTOMRESOURCEDEFINITIONS, api) is None:
                 yield f"CustomResourceDefinition {api} is not there, and {bound[0].title} has it"
+        for found in held(self.world.consumer, CONNECTIONS):
+            name = found.meta.name
+            if self.policy(name) != "All" or self.unready(name) or found.meta.deleting:
+                continue
+            for api in self.offered(name):
+                if one(self.world.consumer, CUSTOMRESOURCEDEFINITIONS, api) is None:
+                    yield f"CustomResourceDefinition {api} is not there, and {name} pulls all"
 
 
 def _applied(copy: JSON) -> set[str]:

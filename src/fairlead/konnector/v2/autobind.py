@@ -356,4 +356,10 @@ class AutoBinder:
             elif plan.action == "change" and binding is not None:
                 await commit(client, CLUSTERBINDINGS, binding, plan.body or {})
             elif plan.action == "delete" and binding is not None:
-                await client.delete(CLUSTERBINDINGS, binding.meta.name, uid=binding.meta.uid)
+                # Only as it is: somebody may take it over at this moment.
+                await client.delete(
+                    CLUSTERBINDINGS,
+                    binding.meta.name,
+                    uid=binding.meta.uid,
+                    resource_version=binding.meta.resource_version,
+                )

@@ -116,10 +116,18 @@ class PulledAPIs:
         try:
             if (await client.page(resource, limit=1, metadata_only=True)).items:
                 return "it has objects"
-            await client.delete(CUSTOMRESOURCEDEFINITIONS, crd.meta.name, uid=crd.meta.uid)
-        except (NotFound, Conflict):
+            # Only as it is: somebody may take the marks off, and keep the CRD, at this moment.
+            await client.delete(
+                CUSTOMRESOURCEDEFINITIONS,
+                crd.meta.name,
+                uid=crd.meta.uid,
+                resource_version=crd.meta.resource_version,
+            )
+        except NotFound:
             # It went by another hand.
             return ""
+        except Conflict:
+            return "it was changed at that moment"
         except ApiError as error:
             return error.message
         return ""
@@ -191,8 +199,9 @@ class PulledAPIs:
         async with self._locks[name]:
             fault = await self._pull(name, api)
         self._note(name, api, fault)
-        # No event tells that a right has been granted.
-        return Result(bounds.AGAIN_SECONDS) if fault and fault.reason == FORBIDDEN else None
+        # No event tells that a right has been granted, or that a webhook answers again.
+        is_refused = fault is not None and (fault.refused or fault.reason == FORBIDDEN)
+        return Result(bounds.AGAIN_SECONDS) if is_refused else None
 
     async def _pull(self, name: str, api: str) -> Fault | None:
         """Write the CRD of an API that no binding lists; return why it is not as it should be."""

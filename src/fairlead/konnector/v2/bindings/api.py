@@ -25,6 +25,7 @@ from fairlead.api.kbind.types import SchemaPolicy
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client.errors import ApiError, Conflict, Forbidden, NotFound
+from fairlead.konnector import bounds
 from fairlead.konnector.crds import established
 from fairlead.konnector.metrics import connection_label
 from fairlead.konnector.supervisor import Supervisor
@@ -120,10 +121,11 @@ class SyncedAPI:
         self._resource: Resource | None = None
         self._takes_status = True
         self._objects: dict[str, Informer] = {}
+        """Informers by place; some are of places where an earlier binding may have left copies."""
         self._places: frozenset[str] = frozenset()
         self._engines: Supervisor[str] = Supervisor(f"engine of {name}")
         self._running: tuple[MirrorSpec, ConnectedProvider, MirroredObjects] | None = None
-        self._written_at = asyncio.get_running_loop().time()
+        self._begun_at = self._written_at = asyncio.get_running_loop().time()
         """Time of the last write of an engine, of this process or another, at the latest."""
         self._away_since: float | None = None
         self._refusal = ""
@@ -253,7 +255,8 @@ class SyncedAPI:
         if self._refusal:
             return self._refusal
         for place, lease in self._objects.items():
-            if (not place or binding.covers(place)) and not lease.has_synced:
+            concerned = place in self._places and (not place or binding.covers(place))
+            if concerned and not lease.has_synced:
                 why = f": {lease.error}" if lease.error else ""
                 return f"objects of {self.name} in this cluster are not listed yet{why}"
         count = sum(1 for obj in self._unreleased() if binding.covers(obj.meta.namespace))
@@ -320,6 +323,11 @@ class SyncedAPI:
         # A Connection that was ready before this process began is being connected again.
         self.settled = provider is not None or not is_ready(connection)
         again = await self._release(leaving)
+        if any(place not in self._places for place in self._objects) and not self._is_listed():
+            # No event tells that a right to list is missing.
+            again = min(again or WATCH_SECONDS, WATCH_SECONDS)
+        if self._fault is not None and self._fault.refused:
+            again = min(again or bounds.AGAIN_SECONDS, bounds.AGAIN_SECONDS)
         self._obstacles = {one.key: self._obstacle(one) for one in bindings if one.deleting}
         self._is_looked_at = True
         self.finished = False
@@ -329,12 +337,12 @@ class SyncedAPI:
 
     def _finish(self, again: float | None) -> float | None:
         """Note whether an API that nothing lists is done; return seconds until the next look."""
-        if self._running is not None or not self._is_listed() or self._unreleased():
+        if self._running is not None or self._unreleased():
             return again
         late = self._written_at + LATE_SECONDS - asyncio.get_running_loop().time()
         if self._objects and late > 0.0:
             return late
-        self.finished = not any(_is_broken(lease) for lease in self._objects.values())
+        self.finished = all(_is_known(lease) for lease in self._objects.values())
         return None if self.finished else WATCH_SECONDS
 
     def _note_schema(self, provider: ConnectedProvider | None) -> None:
@@ -378,7 +386,8 @@ class SyncedAPI:
         if crd is None or not established(crd) or self.connection not in {"", owner}:
             return True
         scope = places(self.name, owner, summaries, frozenset())
-        return scope <= self._places or self._places >= EVERYWHERE
+        scope |= self._doubtful(owner, summaries)
+        return scope <= self._objects.keys() or "" in self._objects
 
     async def _settle_crd(
         self, connection: Object | None, provider: ConnectedProvider | None
@@ -436,20 +445,22 @@ class SyncedAPI:
         if resource is None or any(lease.resource != resource for lease in self._objects.values()):
             await self._stop()
             await self._unfollow()
-        former = frozenset[str]()
-        if not self._is_listed() or self._unreleased():
-            former = self._places
+        former, left = frozenset[str](), self._unreleased()
+        if not self._is_listed() or left:
+            former = self._places.union(obj.meta.namespace for obj in left)
         scope = places(self.name, self.connection, summaries, former)
         scope = scope if resource is None or resource.namespaced else EVERYWHERE
         if scope != self._places:
             # Another look decides by them: where all is read already, no event brings it.
             self.poke()
         self._places = scope
-        for place in sorted(self._objects.keys() - self._places):
+        scope |= self._doubtful(self.connection, summaries)
+        scope = EVERYWHERE if "" in scope else scope
+        for place in sorted(self._objects.keys() - scope):
             await self._objects.pop(place).close()
         if resource is None:
             return
-        for place in sorted(self._places - self._objects.keys()):
+        for place in sorted(scope - self._objects.keys()):
             lease = self._environment.consumer.cluster.informer(resource, namespace=place)
             self._objects[place] = lease
             lease.subscribe(self._object_changed)
@@ -488,8 +499,12 @@ class SyncedAPI:
         if parsed is not None and parsed.spec.schema.pull_policy == "All":
             return
         try:
+            # Only as it is: somebody may take the marks off, and keep the CRD, at this moment.
             await self._environment.consumer.client.delete(
-                CUSTOMRESOURCEDEFINITIONS, self.name, uid=crd.meta.uid
+                CUSTOMRESOURCEDEFINITIONS,
+                self.name,
+                uid=crd.meta.uid,
+                resource_version=crd.meta.resource_version,
             )
         except (NotFound, Conflict):
             # The cache is behind: its event brings the next look.
@@ -565,8 +580,28 @@ class SyncedAPI:
         return any(FINALIZER_SYNCER in obj.meta.finalizers for obj in self._listed())
 
     def _is_listed(self) -> bool:
-        """Whether all objects are known; without a CRD that is served there are none."""
-        return all(lease.has_synced for lease in self._objects.values())
+        """Whether all objects are known; without a CRD that is served there are none.
+
+        Where an earlier binding may have left copies, nothing is known without the right to list.
+        """
+        return all(
+            lease.has_synced or (place not in self._places and isinstance(lease.cause, Forbidden))
+            for place, lease in self._objects.items()
+        )
+
+    def _doubtful(self, connection: str, summaries: Iterable[BindingSummary]) -> frozenset[str]:
+        """Return where objects may have copies at a Connection by whose bindings none is listed.
+
+        Bindings may have been changed while no konnector was at work. One that was deleted is
+        still there, so that it is one of these.
+        """
+        is_old = asyncio.get_running_loop().time() > self._begun_at + LATE_SECONDS
+        if is_old or owner_of(self._crd) != connection:
+            return frozenset()
+        every = list(summaries)
+        if any(one.connection == connection and self.name in one.apis for one in every):
+            return frozenset()
+        return frozenset(one.key.namespace for one in every)
 
     def _unreleased(self) -> list[Object]:
         """Return the known objects that may have a copy and that no binding covers.
@@ -645,6 +680,7 @@ class SyncedAPI:
         return Fault(FORBIDDEN if denied else PENDING, message)
 
 
-def _is_broken(lease: Informer) -> bool:
-    """Whether a watch cannot be made for now, and what it shows may be old."""
-    return lease.cause is not None and not isinstance(lease.cause, ApiError)
+def _is_known(lease: Informer) -> bool:
+    """Whether an informer shows all that there is, or may show nothing."""
+    up_to_date = lease.has_synced and lease.cause is None
+    return up_to_date or isinstance(lease.cause, Forbidden | NotFound)

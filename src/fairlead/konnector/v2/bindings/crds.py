@@ -37,11 +37,15 @@ _V1ALPHA2 = "kube-bind.io/"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Reason and message of an API that is not synchronised; an event ends a ``passing`` one."""
+    """Reason and message of an API that is not synchronised.
+
+    An event ends a ``passing`` one. Of a ``refused`` write no event tells when it is accepted.
+    """
 
     reason: str
     message: str
     passing: bool = False
+    refused: bool = False
 
 
 class CRDPlan(msgspec.Struct, frozen=True):

@@ -27,4 +27,5 @@ async def write_crd(client: Client, name: str, plan: CRDPlan) -> Object | Fault:
         return Fault(
             FORBIDDEN if isinstance(error, Forbidden) else PENDING,
             f"this cluster refuses CustomResourceDefinition {name}: {error.message}",
+            refused=True,
         )
