@@ -566,6 +566,7 @@ class KbindV2(Owners):
             for api in KINDS
             if (crd := one(self.consumer, CUSTOMRESOURCEDEFINITIONS, api))
             and is_made(crd)
+            and one(self.consumer, CONNECTIONS, crd.meta.annotations[ANNOTATION_CONNECTION])
             and self.model.policy(crd.meta.annotations[ANNOTATION_CONNECTION]) != "All"
             and any(
                 api in wish.apis

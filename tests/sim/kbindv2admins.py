@@ -162,12 +162,13 @@ class Owners(Teams):
         return True
 
     async def pull(self, dice: Random) -> bool:
-        """A Connection makes CRDs, or no longer."""
+        """A Connection makes and updates CRDs, or no longer."""
         name = dice.choice(list(OFFERS))
         if one(self.consumer, CONNECTIONS, name) is None:
             return False
         policy = dice.choice(("None", "Bound", "Bound", "All"))
-        patch = {"spec": {"schema": {"pullPolicy": policy}}}
+        update = dice.choice(("Always", "Always", "Once"))
+        patch = {"spec": {"schema": {"pullPolicy": policy, "updatePolicy": update}}}
         await self.team.merge_patch(CONNECTIONS, name, "", patch)
         return True
 

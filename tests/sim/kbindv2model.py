@@ -263,9 +263,13 @@ class Model:
 
     def policy(self, name: str) -> str:
         """The CRDs that a Connection makes: None, Bound or All."""
+        return str(self.schema(name).get("pullPolicy", "Bound"))
+
+    def schema(self, name: str) -> JSON:
+        """The schema policy of a Connection."""
         found = one(self.world.consumer, CONNECTIONS, name)
-        schema = found.to_dict()["spec"].get("schema", {}) if found else {}
-        return str(schema.get("pullPolicy", "Bound"))
+        policy: JSON = found.to_dict()["spec"].get("schema", {}) if found else {}
+        return policy
 
     def pulls(self, name: str) -> bool:
         """Whether a Connection makes CRDs."""
@@ -506,8 +510,11 @@ class Model:
                 for wish in every
                 if api in wish.apis and not wish.deleting and not self.fault(api, wish, every)
             ]
-            if bound and one(self.world.consumer, CUSTOMRESOURCEDEFINITIONS, api) is None:
+            crd = one(self.world.consumer, CUSTOMRESOURCEDEFINITIONS, api)
+            if bound and crd is None:
                 yield f"CustomResourceDefinition {api} is not there, and {bound[0].title} has it"
+            elif bound and crd is not None and is_made(crd):
+                yield from self._outdated(crd, bound[0].connection)
         for found in held(self.world.consumer, CONNECTIONS):
             name = found.meta.name
             if self.policy(name) != "All" or self.unready(name) or found.meta.deleting:
@@ -515,6 +522,16 @@ class Model:
             for api in self.offered(name):
                 if one(self.world.consumer, CUSTOMRESOURCEDEFINITIONS, api) is None:
                     yield f"CustomResourceDefinition {api} is not there, and {name} pulls all"
+
+    def _outdated(self, crd: Object, connection: str) -> Iterator[str]:
+        platform = self.platform(connection)
+        offered = platform and one(platform.plane, CUSTOMRESOURCEDEFINITIONS, crd.meta.name)
+        is_followed = self.schema(connection).get("updatePolicy") != "Once"
+        if not offered or not is_followed or not self.pulls(connection):
+            return
+        here, there = (found.to_dict()["spec"]["names"] for found in (crd, offered))
+        if here != there:
+            yield f"CustomResourceDefinition {crd.meta.name} has {here}, and the provider {there}"
 
 
 def _applied(copy: JSON) -> set[str]:

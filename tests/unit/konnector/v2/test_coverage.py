@@ -12,6 +12,8 @@ from fairlead.konnector.v2.bindings.coverage import (
     coverage,
     is_admitted,
     places,
+    record,
+    recorded_places,
     stands_back,
     summary,
 )
@@ -122,21 +124,48 @@ def test_summary_has_each_api_once() -> None:
             {"shop"},
             id="cluster-binding-of-another-api",
         ),
-        pytest.param([one("own", "shop", apis=("b",))], set(), {"shop"}, id="api-taken-out"),
+        pytest.param([one("own", "shop", apis=("b",))], set(), set(), id="api-taken-out"),
         pytest.param(
             [one("own", "shop"), one("all", connection="other")],
             set(),
             {"shop"},
             id="of-another-connection",
         ),
-        pytest.param([one("all", connection="other")], set(), {""}, id="left-the-connection"),
-        pytest.param(
-            [one("own", "shop", apis=("b",)), one("all", connection="other")],
-            set(),
-            {""},
-            id="left-the-connection-that-another-still-names",
-        ),
     ],
 )
 def test_places(bindings: list[BindingSummary], former: set[str], namespaces: set[str]) -> None:
     assert places("a", "acme", bindings, frozenset(former)) == namespaces
+
+
+@pytest.mark.parametrize(
+    ("status", "recorded"),
+    [
+        pytest.param({}, {"b", "a", "z"}, id="never-reported"),
+        pytest.param({"seen": 1}, {"b", "a", "z"}, id="changed-since"),
+        pytest.param({"seen": 2}, {"b"}, id="as-listed"),
+        pytest.param({"seen": 2, "bound": ["a"]}, {"b", "a"}, id="taken-out-with-copies-left"),
+    ],
+)
+def test_what_a_status_tells_of_copies(status: JSON, recorded: set[str]) -> None:
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "AsExpected",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "observedGeneration": status.get("seen", 0),
+    }
+    body = {
+        "apiVersion": "core.kbind.io/v1alpha1",
+        "kind": "Binding",
+        "metadata": {"name": "own", "namespace": "shop", "generation": 2},
+        "spec": {"connectionRef": {"name": "acme"}, "apis": [{"name": "b"}]},
+        "status": {
+            "conditions": [ready] if "seen" in status else [],
+            "boundAPIs": [{"name": name} for name in status.get("bound", [])],
+        },
+    }
+    known = record(object_from_dict(body))
+    assert known is not None
+    assert {api for api in "baz" if recorded_places(api, [known])} == recorded
+    assert recorded_places("b", [known]) == {"shop"}

@@ -9,7 +9,7 @@ import pytest
 from tests.support.kbind import golden_statuses
 
 from fairlead.api.conditions import ConditionStatus
-from fairlead.api.kbind import BindingStatus, ClusterBinding, ReportedCondition
+from fairlead.api.kbind import BindingStatus, BoundAPI, ClusterBinding, ReportedCondition
 from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import ObjectMeta, OwnerReference
 from fairlead.konnector.v2.bindings.crds import Fault
@@ -153,3 +153,9 @@ def test_nothing_changes_where_nothing_has_changed() -> None:
     found = binding()
     found.status = first
     assert binding_status(found, [WELL], [], now=NOW) == first
+
+
+def test_an_api_that_was_taken_out_is_told_until_its_copies_are_gone() -> None:
+    status = binding_status(binding(), [WELL], [], left=[BoundAPI(name="former")], now=NOW)
+    assert [api.name for api in status.bound_apis] == ["a", "former"]
+    assert reasons(status)["Ready"] == "AsExpected"

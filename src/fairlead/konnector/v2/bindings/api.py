@@ -86,6 +86,8 @@ class SyncedAPI:
         bindings: returns all bindings, deleted ones included.
         changed: called when what bindings report of the API may have changed.
         tell: records a Warning about a binding, with reason and message.
+        recorded: namespaces in which there may be copies by what bindings have recorded, "" for
+            all of the cluster.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class SyncedAPI:
         bindings: Callable[[], Iterable[BindingSummary]],
         changed: Callable[[str], None],
         tell: Callable[[BindingSummary, str, str], None],
+        recorded: frozenset[str],
     ) -> None:
         self.name = name
         self.connection = ""
@@ -121,12 +124,15 @@ class SyncedAPI:
         self._resource: Resource | None = None
         self._takes_status = True
         self._objects: dict[str, Informer] = {}
-        """Informers by place; some are of places where an earlier binding may have left copies."""
+        """Informers by place: those of the bindings, and of former places."""
+        end = asyncio.get_running_loop().time() + LATE_SECONDS
+        self._former = dict.fromkeys(recorded, end)
+        """Until when places are followed that no binding has any more."""
+        self._left: frozenset[str] = frozenset()
+        """Namespaces of objects that no binding covers and that may have copies still."""
         self._places: frozenset[str] = frozenset()
         self._engines: Supervisor[str] = Supervisor(f"engine of {name}")
         self._running: tuple[MirrorSpec, ConnectedProvider, MirroredObjects] | None = None
-        self._begun_at = self._written_at = asyncio.get_running_loop().time()
-        """Time of the last write of an engine, of this process or another, at the latest."""
         self._away_since: float | None = None
         self._refusal = ""
         self._refused_since: float | None = None
@@ -236,6 +242,17 @@ class SyncedAPI:
                 return f"waiting until the copies of {self.name} are gone, which it bound before"
         return ""
 
+    def is_left(self, binding: BindingSummary, *, bound: bool) -> bool:
+        """Whether there may be copies in the scope of a binding that does not list the API.
+
+        Args:
+            binding: the binding.
+            bound: whether it had the API at last, which decides until the next look is over.
+        """
+        if not self._is_looked_at or self._dirty.is_set():
+            return bound
+        return any(binding.covers(namespace) for namespace in self._left)
+
     def leaves(self, connection: str) -> bool:
         """Whether copies go, or may have to go, from the provider of a Connection.
 
@@ -323,9 +340,10 @@ class SyncedAPI:
         # A Connection that was ready before this process began is being connected again.
         self.settled = provider is not None or not is_ready(connection)
         again = await self._release(leaving)
-        if any(place not in self._places for place in self._objects) and not self._is_listed():
-            # No event tells that a right to list is missing.
-            again = min(again or WATCH_SECONDS, WATCH_SECONDS)
+        if self._former:
+            # No event tells that a right to list is missing, or that the time is over.
+            late = min(self._former.values()) - asyncio.get_running_loop().time()
+            again = min(again or late, late if self._is_listed() else WATCH_SECONDS)
         if self._fault is not None and self._fault.refused:
             again = min(again or bounds.AGAIN_SECONDS, bounds.AGAIN_SECONDS)
         self._obstacles = {one.key: self._obstacle(one) for one in bindings if one.deleting}
@@ -339,9 +357,8 @@ class SyncedAPI:
         """Note whether an API that nothing lists is done; return seconds until the next look."""
         if self._running is not None or self._unreleased():
             return again
-        late = self._written_at + LATE_SECONDS - asyncio.get_running_loop().time()
-        if self._objects and late > 0.0:
-            return late
+        if self._objects and self._former:
+            return again
         self.finished = all(_is_known(lease) for lease in self._objects.values())
         return None if self.finished else WATCH_SECONDS
 
@@ -386,8 +403,8 @@ class SyncedAPI:
         if crd is None or not established(crd) or self.connection not in {"", owner}:
             return True
         scope = places(self.name, owner, summaries, frozenset())
-        scope |= self._doubtful(owner, summaries)
-        return scope <= self._objects.keys() or "" in self._objects
+        scope |= self._former.keys()
+        return scope <= self._objects.keys() or "" in self._places
 
     async def _settle_crd(
         self, connection: Object | None, provider: ConnectedProvider | None
@@ -453,9 +470,15 @@ class SyncedAPI:
         if scope != self._places:
             # Another look decides by them: where all is read already, no event brings it.
             self.poke()
+        now = asyncio.get_running_loop().time()
+        self._former |= dict.fromkeys(self._places - scope, now + LATE_SECONDS)
+        self._former = {
+            place: end
+            for place, end in self._former.items()
+            if now < end and not scope & {place, ""}
+        }
         self._places = scope
-        scope |= self._doubtful(self.connection, summaries)
-        scope = EVERYWHERE if "" in scope else scope
+        scope |= self._former.keys()
         for place in sorted(self._objects.keys() - scope):
             await self._objects.pop(place).close()
         if resource is None:
@@ -472,7 +495,8 @@ class SyncedAPI:
             await lease.close()
 
     def _listed(self) -> list[Object]:
-        return [obj for lease in self._objects.values() for obj in lease.list()]
+        listed = {obj.key: obj for lease in self._objects.values() for obj in lease.list()}
+        return list(listed.values())
 
     def _object_changed(self, delta: Delta) -> None:
         # At rest no change of an object concerns its API.
@@ -572,7 +596,6 @@ class SyncedAPI:
         if self._running is not None:
             self._running = None
             await self._engines.stop(self.name)
-            self._written_at = asyncio.get_running_loop().time()
             # An API that no copy holds any more may go to another Connection.
             self.poke()
 
@@ -582,26 +605,12 @@ class SyncedAPI:
     def _is_listed(self) -> bool:
         """Whether all objects are known; without a CRD that is served there are none.
 
-        Where an earlier binding may have left copies, nothing is known without the right to list.
+        What was recorded may be of a binding whose rights are gone: that is not waited for.
         """
         return all(
             lease.has_synced or (place not in self._places and isinstance(lease.cause, Forbidden))
             for place, lease in self._objects.items()
         )
-
-    def _doubtful(self, connection: str, summaries: Iterable[BindingSummary]) -> frozenset[str]:
-        """Return where objects may have copies at a Connection by whose bindings none is listed.
-
-        Bindings may have been changed while no konnector was at work. One that was deleted is
-        still there, so that it is one of these.
-        """
-        is_old = asyncio.get_running_loop().time() > self._begun_at + LATE_SECONDS
-        if is_old or owner_of(self._crd) != connection:
-            return frozenset()
-        every = list(summaries)
-        if any(one.connection == connection and self.name in one.apis for one in every):
-            return frozenset()
-        return frozenset(one.key.namespace for one in every)
 
     def _unreleased(self) -> list[Object]:
         """Return the known objects that may have a copy and that no binding covers.
@@ -629,6 +638,7 @@ class SyncedAPI:
         Returns the seconds until the next look, None if an event brings it.
         """
         objects, environment = self._unreleased(), self._environment
+        self._left = frozenset(obj.meta.namespace for obj in objects)
         if not objects:
             self._away_since = None
             return WATCH_SECONDS if self._refusal else None

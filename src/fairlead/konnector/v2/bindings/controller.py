@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, ClusterBinding
+from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, BoundAPI, ClusterBinding
 from fairlead.api.kbind.names import ANNOTATION_NEVER_BOUND, FIELD_MANAGER, FINALIZER_CLEANUP
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import Resource
@@ -20,7 +20,14 @@ from fairlead.konnector.metrics import connection_label
 from fairlead.konnector.reports import Reports
 from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.v2.bindings.api import SyncedAPI
-from fairlead.konnector.v2.bindings.coverage import BindingSummary, stands_back, summary
+from fairlead.konnector.v2.bindings.coverage import (
+    BindingRecord,
+    BindingSummary,
+    record,
+    recorded_places,
+    stands_back,
+    summary,
+)
 from fairlead.konnector.v2.bindings.crds import owner_of
 from fairlead.konnector.v2.bindings.environment import Environment
 from fairlead.konnector.v2.bindings.status import APIView, binding_status
@@ -55,6 +62,8 @@ class BindingsController:
         self._apis: dict[str, SyncedAPI] = {}
         self._work: Supervisor[str] = Supervisor("bound APIs")
         self._summaries: dict[Key, BindingSummary] = {}
+        self._records: list[BindingRecord] = []
+        """What the process before this one has recorded."""
         self._changed = asyncio.Event()
         self._written = Expectations()
         self._followed: dict[str, ConnectedProvider] = {}
@@ -93,6 +102,8 @@ class BindingsController:
             for informer in (self._cluster_bindings, self._bindings, self._connections, crds):
                 await informer.synced()
             stack.callback(self._providers.listen(self._provider_changed))
+            every = (*self._cluster_bindings.list(), *self._bindings.list())
+            self._records = [known for obj in every if (known := record(obj)) is not None]
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._work.run())
                 group.create_task(self._related.run())
@@ -161,6 +172,7 @@ class BindingsController:
                     self._summaries.values,
                     self._api_changed,
                     self._tell,
+                    recorded_places(name, self._records) if name in left else frozenset(),
                 )
                 self._work.start(name, api, failed=api.failed)
             left = set()
@@ -265,7 +277,13 @@ class BindingsController:
     ) -> None:
         views = [self._view(name, binding) for name in binding.apis]
         parsed = obj.decode(ClusterBinding)
-        status = binding_status(parsed, views, obstacles, now=now())
+        before = {api.name for api in parsed.status.bound_apis}
+        left = [
+            BoundAPI(name=name)
+            for name, api in sorted(self._apis.items())
+            if name not in binding.apis and api.is_left(binding, bound=name in before)
+        ]
+        status = binding_status(parsed, views, obstacles, left=left, now=now())
         faults = self._related.faults(binding.key)
         status = with_related(status, faults, obj.meta.generation, now=now())
         body = obj.to_dict()

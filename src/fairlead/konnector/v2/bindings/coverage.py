@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from fairlead.api.conditions import is_true, stored_conditions
+from fairlead.api.conditions import get_condition, is_true, stored_conditions
 from fairlead.api.kbind import ClusterBinding, Connection
 from fairlead.api.kbind.names import ANOTHER_KONNECTOR, READY
 from fairlead.api.kbind.types import ConflictPolicy
@@ -62,6 +62,36 @@ def summary(obj: Object) -> BindingSummary | None:
         apis=tuple(dict.fromkeys(api.name for api in spec.apis)),
         conflict_policy=spec.conflict_policy,
         deleting=obj.meta.deleting,
+    )
+
+
+class BindingRecord(msgspec.Struct, frozen=True):
+    """The APIs by which a ClusterBinding or Binding may have copies, as its status has them.
+
+    ``apis`` is None where the binding was changed since: any may have been listed before.
+    """
+
+    namespace: str
+    apis: frozenset[str] | None
+
+
+def record(obj: Object) -> BindingRecord | None:
+    """Return the record of a ClusterBinding or Binding; None if it cannot be read."""
+    parsed = obj.try_decode(ClusterBinding)
+    if parsed is None:
+        return None
+    ready = get_condition(parsed.status.conditions, READY)
+    if ready is None or ready.observed_generation != obj.meta.generation:
+        return BindingRecord(obj.meta.namespace, None)
+    listed = {api.name for api in parsed.spec.apis}
+    bound = {api.name for api in parsed.status.bound_apis}
+    return BindingRecord(obj.meta.namespace, frozenset(listed | bound))
+
+
+def recorded_places(api: str, records: Iterable[BindingRecord]) -> frozenset[str]:
+    """Return the namespaces in which an API may have copies, "" for all of the cluster."""
+    return frozenset(
+        known.namespace for known in records if known.apis is None or api in known.apis
     )
 
 
@@ -134,9 +164,7 @@ def places(
     """Return the namespaces in which objects of an API are read, {""} for the whole cluster.
 
     A Binding comes with rights in its own namespace alone, in both clusters. Bindings that are
-    being deleted count, since their copies have to go. Where no binding of the Connection lists
-    the API, its other bindings count, which may have listed it, and those that list the API by
-    another Connection, which may have named this one.
+    being deleted count, since their copies have to go.
 
     Args:
         api: name of the API.
@@ -144,10 +172,7 @@ def places(
         bindings: all bindings.
         former: the places where there are objects whose copies have to go.
     """
-    bindings = list(bindings)
-    ours = [binding for binding in bindings if binding.connection == connection]
-    listing = [binding for binding in bindings if api in binding.apis]
-    listing = [binding for binding in listing if binding in ours] or [*ours, *listing]
+    listing = (one for one in bindings if one.connection == connection and api in one.apis)
     chosen = former.union(binding.key.namespace for binding in listing)
     return EVERYWHERE if "" in chosen else chosen
 

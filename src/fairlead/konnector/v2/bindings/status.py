@@ -54,9 +54,22 @@ class APIView(msgspec.Struct, frozen=True):
 
 
 def binding_status(
-    binding: ClusterBinding, apis: Sequence[APIView], obstacles: Sequence[str], *, now: str
+    binding: ClusterBinding,
+    apis: Sequence[APIView],
+    obstacles: Sequence[str],
+    *,
+    left: Sequence[BoundAPI] = (),
+    now: str,
 ) -> BindingStatus:
-    """Return the status of a binding; ``obstacles`` are what its end waits for."""
+    """Return the status of a binding.
+
+    Args:
+        binding: the binding.
+        apis: the APIs that it lists.
+        obstacles: what its end waits for.
+        left: others that have copies still, for the next process to know of them.
+        now: the time, as in conditions.
+    """
     faults = [(api, api.fault) for api in apis if api.fault is not None]
     well = [api for api in apis if api.fault is None]
     before = {api.name: api.conflict_count for api in binding.status.bound_apis}
@@ -95,7 +108,8 @@ def binding_status(
         bound_apis=[
             BoundAPI(name=api.name, crd_hash=api.crd_hash, conflict_count=counts[api.name])
             for api in well
-        ],
+        ]
+        + list(left),
     )
 
 
