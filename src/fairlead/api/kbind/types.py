@@ -349,7 +349,14 @@ class KbindBindingStatus(Struct, kw_only=True, frozen=True):
 
     conditions: Conditions = []
     bound_apis: Annotated[
-        list[BoundAPI], Meta(description="Bound APIs.", extra_json_schema=_ATOMIC)
+        list[BoundAPI],
+        Meta(
+            description=(
+                "Bound APIs, and those that the binding no longer lists, until their copies are"
+                " deleted."
+            ),
+            extra_json_schema=_ATOMIC,
+        ),
     ] = msgspec.field(default=[], name="boundAPIs")
 
 

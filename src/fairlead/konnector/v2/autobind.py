@@ -356,7 +356,7 @@ class AutoBinder:
             elif plan.action == "change" and binding is not None:
                 await commit(client, CLUSTERBINDINGS, binding, plan.body or {})
             elif plan.action == "delete" and binding is not None:
-                # Only as it is: somebody may take it over at this moment.
+                # Only unchanged: a user may take it over at this moment.
                 await client.delete(
                     CLUSTERBINDINGS,
                     binding.meta.name,

@@ -116,7 +116,7 @@ class PulledAPIs:
         try:
             if (await client.page(resource, limit=1, metadata_only=True)).items:
                 return "it has objects"
-            # Only as it is: somebody may take the marks off, and keep the CRD, at this moment.
+            # Only unchanged: a user may remove the marks, to keep the CRD, at this moment.
             await client.delete(
                 CUSTOMRESOURCEDEFINITIONS,
                 crd.meta.name,

@@ -12,7 +12,7 @@ from fairlead.konnector.v2.bindings.coverage import (
     coverage,
     is_admitted,
     places,
-    record,
+    record_of,
     recorded_places,
     stands_back,
     summary,
@@ -165,7 +165,7 @@ def test_what_a_status_tells_of_copies(status: JSON, recorded: set[str]) -> None
             "boundAPIs": [{"name": name} for name in status.get("bound", [])],
         },
     }
-    known = record(object_from_dict(body))
+    known = record_of(object_from_dict(body))
     assert known is not None
     assert {api for api in "baz" if recorded_places(api, [known])} == recorded
     assert recorded_places("b", [known]) == {"shop"}

@@ -523,7 +523,7 @@ class SyncedAPI:
         if parsed is not None and parsed.spec.schema.pull_policy == "All":
             return
         try:
-            # Only as it is: somebody may take the marks off, and keep the CRD, at this moment.
+            # Only unchanged: a user may remove the marks, to keep the CRD, at this moment.
             await self._environment.consumer.client.delete(
                 CUSTOMRESOURCEDEFINITIONS,
                 self.name,

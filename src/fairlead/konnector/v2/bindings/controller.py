@@ -23,7 +23,7 @@ from fairlead.konnector.v2.bindings.api import SyncedAPI
 from fairlead.konnector.v2.bindings.coverage import (
     BindingRecord,
     BindingSummary,
-    record,
+    record_of,
     recorded_places,
     stands_back,
     summary,
@@ -63,7 +63,7 @@ class BindingsController:
         self._work: Supervisor[str] = Supervisor("bound APIs")
         self._summaries: dict[Key, BindingSummary] = {}
         self._records: list[BindingRecord] = []
-        """What the process before this one has recorded."""
+        """Records of the bindings, as the process before this one has left them."""
         self._changed = asyncio.Event()
         self._written = Expectations()
         self._followed: dict[str, ConnectedProvider] = {}
@@ -103,7 +103,7 @@ class BindingsController:
                 await informer.synced()
             stack.callback(self._providers.listen(self._provider_changed))
             every = (*self._cluster_bindings.list(), *self._bindings.list())
-            self._records = [known for obj in every if (known := record(obj)) is not None]
+            self._records = [record for obj in every if (record := record_of(obj)) is not None]
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._work.run())
                 group.create_task(self._related.run())

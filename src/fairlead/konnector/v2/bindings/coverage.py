@@ -75,7 +75,7 @@ class BindingRecord(msgspec.Struct, frozen=True):
     apis: frozenset[str] | None
 
 
-def record(obj: Object) -> BindingRecord | None:
+def record_of(obj: Object) -> BindingRecord | None:
     """Return the record of a ClusterBinding or Binding; None if it cannot be read."""
     parsed = obj.try_decode(ClusterBinding)
     if parsed is None:
@@ -91,7 +91,7 @@ def record(obj: Object) -> BindingRecord | None:
 def recorded_places(api: str, records: Iterable[BindingRecord]) -> frozenset[str]:
     """Return the namespaces in which an API may have copies, "" for all of the cluster."""
     return frozenset(
-        known.namespace for known in records if known.apis is None or api in known.apis
+        record.namespace for record in records if record.apis is None or api in record.apis
     )
 
 
