@@ -343,7 +343,8 @@ class SyncedAPI:
         if self._former:
             # No event tells that a right to list is missing, or that the time is over.
             late = min(self._former.values()) - asyncio.get_running_loop().time()
-            again = min(again or late, late if self._is_listed() else WATCH_SECONDS)
+            most = bounds.AGAIN_SECONDS if self._is_listed() else WATCH_SECONDS
+            again = min(again or late, late, most)
         if self._fault is not None and self._fault.refused:
             again = min(again or bounds.AGAIN_SECONDS, bounds.AGAIN_SECONDS)
         self._obstacles = {one.key: self._obstacle(one) for one in bindings if one.deleting}
@@ -475,7 +476,7 @@ class SyncedAPI:
         self._former = {
             place: end
             for place, end in self._former.items()
-            if now < end and not scope & {place, ""}
+            if now < end and not scope & {place, ""} and not self._is_refused(place)
         }
         self._places = scope
         scope |= self._former.keys()
@@ -495,8 +496,10 @@ class SyncedAPI:
             await lease.close()
 
     def _listed(self) -> list[Object]:
-        listed = {obj.key: obj for lease in self._objects.values() for obj in lease.list()}
-        return list(listed.values())
+        listed = [obj for lease in self._objects.values() for obj in lease.list()]
+        if "" in self._objects and len(self._objects) > 1:
+            return list({obj.key: obj for obj in listed}.values())
+        return listed
 
     def _object_changed(self, delta: Delta) -> None:
         # At rest no change of an object concerns its API.
@@ -605,12 +608,16 @@ class SyncedAPI:
     def _is_listed(self) -> bool:
         """Whether all objects are known; without a CRD that is served there are none.
 
-        What was recorded may be of a binding whose rights are gone: that is not waited for.
+        A former place may be of a binding whose rights are gone: that is not waited for.
         """
         return all(
-            lease.has_synced or (place not in self._places and isinstance(lease.cause, Forbidden))
+            lease.has_synced or (place not in self._places and self._is_refused(place))
             for place, lease in self._objects.items()
         )
+
+    def _is_refused(self, place: str) -> bool:
+        lease = self._objects.get(place)
+        return lease is not None and isinstance(lease.cause, Forbidden)
 
     def _unreleased(self) -> list[Object]:
         """Return the known objects that may have a copy and that no binding covers.
