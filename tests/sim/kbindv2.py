@@ -22,6 +22,7 @@ from tests.sim.kbindv2world import (
     is_people,
 )
 from tests.sim.network import Connection
+from tests.sim.planes import Plane
 from tests.sim.simulation import Simulation
 from tests.sim.stores import Commit, held, one, watch_commits
 from tests.support.load import thing
@@ -117,7 +118,8 @@ class KbindV2(Owners):
         "withdraw": 0.4,
     }
     faults: ClassVar[dict[str, float]] = {
-        **{name: weight for name, weight in Owners.faults.items() if name != "restore"},
+        **Owners.faults,
+        "restore": 0.5,
         "rival": 2.0,
         "rebuild": 0.7,
     }
@@ -157,6 +159,8 @@ class KbindV2(Owners):
         """When an object was made that is a provider's own, by uid."""
         self._unmarked: dict[str, float] = {}
         """When a copy has lost our marks, by its uid."""
+        self._let_go: dict[str, float] = {}
+        """When the konnector has taken its finalizer off an object, by uid."""
         self._owners: dict[tuple[str, str], str] = {}
         self._usable: dict[str, float] = {}
         """When a Connection was ready at last."""
@@ -409,6 +413,9 @@ class KbindV2(Owners):
 
     def _follows_its_finalizer(self, commit: Commit, copy: Object, title: str) -> str | None:
         uid = copy.meta.annotations.get(ANNOTATION_CONSUMER_OBJECT_UID)
+        if self._now - self._let_go.get(uid or "", -LATE_SECONDS) < LATE_SECONDS:
+            # A watch that is held back shows the finalizer still.
+            return None
         for obj in held(self.consumer, KINDS[commit.collection]):
             if obj.meta.uid == uid and FINALIZER_SYNCER not in obj.meta.finalizers:
                 return f"{commit.by} has made {title} before it holds its original"
@@ -440,6 +447,7 @@ class KbindV2(Owners):
             return None
         if not gone and FINALIZER_SYNCER in commit.new.meta.finalizers:
             return None
+        self._let_go[old.meta.uid] = self._now
         for platform, copy in self.model.copies_of(old.meta.uid):
             if _is_orphan(old) or self._is_away(platform.name):
                 self.model.left.add(old.meta.uid)
@@ -522,6 +530,34 @@ class KbindV2(Owners):
             for known in (here, there)
         ]
         return [] if specs[0] == specs[1] else [f"v1alpha2: {specs[0]} went up as {specs[1]}"]
+
+    def saved(self, plane: Plane) -> object:
+        """The bindings and objects of the consumer, and the bindings with copies at a server."""
+        uids = {wish.uid for wish in wishes(self.consumer)}
+        return uids, self._object_uids(), self._related_bindings(plane)
+
+    def _object_uids(self) -> set[str]:
+        return {obj.meta.uid for _, obj in self.objects(self.consumer)}
+
+    def _related_bindings(self, *planes: Plane) -> set[str]:
+        return {
+            copy.meta.annotations.get(ANNOTATION_RELATED_BINDING, "")
+            for plane in planes
+            for kind in (SECRETS, CONFIGMAPS)
+            for copy in held(plane, kind)
+        }
+
+    def restored(self, plane: Plane, known: object) -> None:
+        """Know which copies have lost their object or binding, so that nobody looks for them."""
+        super().restored(plane, known)
+        assert isinstance(known, tuple)
+        bindings, objects, copies = known
+        if plane is self.consumer:
+            # A copy whose object is lost looks like one that was left on purpose.
+            self.model.left |= self._object_uids() - objects
+            self.model.stale |= self._related_bindings(*self.planes) - bindings
+        else:
+            self.model.stale |= copies - {wish.uid for wish in wishes(self.consumer)}
 
     async def clean_up(self) -> None:
         """See that a silent provider delays nothing, then delete everything, in any order."""

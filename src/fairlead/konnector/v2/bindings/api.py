@@ -471,6 +471,10 @@ class SyncedAPI:
         if scope != self._places:
             # Another look decides by them: where all is read already, no event brings it.
             self.poke()
+        if self._running is None:
+            # A cache may be behind what the engine before has written: a new one lists first.
+            for place in sorted(self._former.keys() & scope & self._objects.keys()):
+                await self._objects.pop(place).close()
         now = asyncio.get_running_loop().time()
         self._former |= dict.fromkeys(self._places - scope, now + LATE_SECONDS)
         self._former = {
