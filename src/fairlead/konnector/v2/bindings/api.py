@@ -130,6 +130,8 @@ class SyncedAPI:
         """Until when places are followed that no binding has any more."""
         self._left: frozenset[str] = frozenset()
         """Namespaces of objects that no binding covers and that may have copies still."""
+        self._had: set[Key] = set()
+        """Bindings that list the API, or have listed it while this process ran."""
         self._places: frozenset[str] = frozenset()
         self._engines: Supervisor[str] = Supervisor(f"engine of {name}")
         self._running: tuple[MirrorSpec, ConnectedProvider, MirroredObjects] | None = None
@@ -242,16 +244,17 @@ class SyncedAPI:
                 return f"waiting until the copies of {self.name} are gone, which it bound before"
         return ""
 
-    def is_left(self, binding: BindingSummary, *, bound: bool) -> bool:
-        """Whether there may be copies in the scope of a binding that does not list the API.
+    def is_left(self, binding: BindingSummary, *, reported: bool) -> bool:
+        """Whether there may be copies by a binding that does not list the API any more.
 
         Args:
             binding: the binding.
-            bound: whether it had the API at last, which decides until the next look is over.
+            reported: whether its status has the API, which decides until the next look is over.
         """
         if not self._is_looked_at or self._dirty.is_set():
-            return bound
-        return any(binding.covers(namespace) for namespace in self._left)
+            return reported
+        had = reported or binding.key in self._had
+        return had and any(binding.covers(namespace) for namespace in self._left)
 
     def leaves(self, connection: str) -> bool:
         """Whether copies go, or may have to go, from the provider of a Connection.
@@ -312,6 +315,7 @@ class SyncedAPI:
         self._crd = environment.consumer.crds.get("", self.name)
         summaries = list(self._bindings())
         bindings = in_order(one for one in summaries if self.name in one.apis)
+        self._had.update(binding.key for binding in bindings)
         former, self.connection = self.connection, self._owner(bindings, summaries)
         connection = environment.connections.get("", self.connection)
         provider = environment.providers.of(self.connection) if self.connection else None

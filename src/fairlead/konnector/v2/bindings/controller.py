@@ -281,7 +281,7 @@ class BindingsController:
         left = [
             BoundAPI(name=name)
             for name, api in sorted(self._apis.items())
-            if name not in binding.apis and api.is_left(binding, bound=name in before)
+            if name not in binding.apis and api.is_left(binding, reported=name in before)
         ]
         status = binding_status(parsed, views, obstacles, left=left, now=now())
         faults = self._related.faults(binding.key)
