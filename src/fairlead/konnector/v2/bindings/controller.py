@@ -21,8 +21,8 @@ from fairlead.konnector.reports import Reports
 from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.v2.bindings.api import SyncedAPI
 from fairlead.konnector.v2.bindings.coverage import (
-    BindingRecord,
     BindingSummary,
+    CopiesRecord,
     record_of,
     recorded_places,
     stands_back,
@@ -62,7 +62,7 @@ class BindingsController:
         self._apis: dict[str, SyncedAPI] = {}
         self._work: Supervisor[str] = Supervisor("bound APIs")
         self._summaries: dict[Key, BindingSummary] = {}
-        self._records: list[BindingRecord] = []
+        self._records: list[CopiesRecord] = []
         """Records of the bindings, as the process before this one has left them."""
         self._changed = asyncio.Event()
         self._written = Expectations()

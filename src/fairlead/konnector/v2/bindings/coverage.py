@@ -65,7 +65,7 @@ def summary(obj: Object) -> BindingSummary | None:
     )
 
 
-class BindingRecord(msgspec.Struct, frozen=True):
+class CopiesRecord(msgspec.Struct, frozen=True):
     """The APIs by which a ClusterBinding or Binding may have copies, as its status has them.
 
     ``apis`` is None where the binding was changed since: any may have been listed before.
@@ -75,20 +75,20 @@ class BindingRecord(msgspec.Struct, frozen=True):
     apis: frozenset[str] | None
 
 
-def record_of(obj: Object) -> BindingRecord | None:
+def record_of(obj: Object) -> CopiesRecord | None:
     """Return the record of a ClusterBinding or Binding; None if it cannot be read."""
     parsed = obj.try_decode(ClusterBinding)
     if parsed is None:
         return None
     ready = get_condition(parsed.status.conditions, READY)
     if ready is None or ready.observed_generation != obj.meta.generation:
-        return BindingRecord(obj.meta.namespace, None)
+        return CopiesRecord(obj.meta.namespace, None)
     listed = {api.name for api in parsed.spec.apis}
     bound = {api.name for api in parsed.status.bound_apis}
-    return BindingRecord(obj.meta.namespace, frozenset(listed | bound))
+    return CopiesRecord(obj.meta.namespace, frozenset(listed | bound))
 
 
-def recorded_places(api: str, records: Iterable[BindingRecord]) -> frozenset[str]:
+def recorded_places(api: str, records: Iterable[CopiesRecord]) -> frozenset[str]:
     """Return the namespaces in which an API may have copies, "" for all of the cluster."""
     return frozenset(
         record.namespace for record in records if record.apis is None or api in record.apis
