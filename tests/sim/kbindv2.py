@@ -22,7 +22,6 @@ from tests.sim.kbindv2world import (
     is_people,
 )
 from tests.sim.network import Connection
-from tests.sim.planes import Plane
 from tests.sim.simulation import Simulation
 from tests.sim.stores import Commit, held, one, watch_commits
 from tests.support.load import thing
@@ -118,8 +117,7 @@ class KbindV2(Owners):
         "withdraw": 0.4,
     }
     faults: ClassVar[dict[str, float]] = {
-        **Owners.faults,
-        "restore": 0.5,
+        **{name: weight for name, weight in Owners.faults.items() if name != "restore"},
         "rival": 2.0,
         "rebuild": 0.7,
     }
@@ -530,34 +528,6 @@ class KbindV2(Owners):
             for known in (here, there)
         ]
         return [] if specs[0] == specs[1] else [f"v1alpha2: {specs[0]} went up as {specs[1]}"]
-
-    def saved(self, plane: Plane) -> object:
-        """The bindings and objects of the consumer, and the bindings with copies at a server."""
-        uids = {wish.uid for wish in wishes(self.consumer)}
-        return uids, self._object_uids(), self._related_bindings(plane)
-
-    def _object_uids(self) -> set[str]:
-        return {obj.meta.uid for _, obj in self.objects(self.consumer)}
-
-    def _related_bindings(self, *planes: Plane) -> set[str]:
-        return {
-            copy.meta.annotations.get(ANNOTATION_RELATED_BINDING, "")
-            for plane in planes
-            for kind in (SECRETS, CONFIGMAPS)
-            for copy in held(plane, kind)
-        }
-
-    def restored(self, plane: Plane, known: object) -> None:
-        """Know which copies have lost their object or binding, so that nobody looks for them."""
-        super().restored(plane, known)
-        assert isinstance(known, tuple)
-        bindings, objects, copies = known
-        if plane is self.consumer:
-            # A copy whose object is lost looks like one that was left on purpose.
-            self.model.left |= self._object_uids() - objects
-            self.model.stale |= self._related_bindings(*self.planes) - bindings
-        else:
-            self.model.stale |= copies - {wish.uid for wish in wishes(self.consumer)}
 
     async def clean_up(self) -> None:
         """See that a silent provider delays nothing, then delete everything, in any order."""
