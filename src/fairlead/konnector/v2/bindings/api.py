@@ -63,7 +63,7 @@ PAUSE_SECONDS = 0.1
 WATCH_SECONDS = 1.0
 """Seconds between looks while copies are awaited: no event tells that a provider is away."""
 LATE_SECONDS = 180.0
-"""Seconds for which objects are followed after the last engine of an API that nothing binds.
+"""Seconds for which objects are followed in namespaces that bindings of the API have left.
 
 A server may carry out a write of ours later than the engine has ended, and a watch may show it
 later still: an API server ends a request after 60 s, and a silent watch is made anew after 120 s.
@@ -348,9 +348,9 @@ class SyncedAPI:
             # No event tells that a right to list is missing, or that the time is over.
             late = min(self._former.values()) - asyncio.get_running_loop().time()
             most = bounds.AGAIN_SECONDS if self._is_listed() else WATCH_SECONDS
-            again = min(again or late, late, most)
+            again = _sooner(again, min(late, most))
         if self._fault is not None and self._fault.refused:
-            again = min(again or bounds.AGAIN_SECONDS, bounds.AGAIN_SECONDS)
+            again = _sooner(again, bounds.AGAIN_SECONDS)
         self._obstacles = {one.key: self._obstacle(one) for one in bindings if one.deleting}
         self._is_looked_at = True
         self.finished = False
@@ -360,9 +360,7 @@ class SyncedAPI:
 
     def _finish(self, again: float | None) -> float | None:
         """Note whether an API that nothing lists is done; return seconds until the next look."""
-        if self._running is not None or self._unreleased():
-            return again
-        if self._objects and self._former:
+        if self._running is not None or self._unreleased() or (self._objects and self._former):
             return again
         self.finished = all(_is_known(lease) for lease in self._objects.values())
         return None if self.finished else WATCH_SECONDS
@@ -703,6 +701,10 @@ class SyncedAPI:
             return None
         denied = any(isinstance(cause, Forbidden) for cause in causes)
         return Fault(FORBIDDEN if denied else PENDING, message)
+
+
+def _sooner(again: float | None, seconds: float) -> float:
+    return seconds if again is None else min(again, seconds)
 
 
 def _is_known(lease: Informer) -> bool:

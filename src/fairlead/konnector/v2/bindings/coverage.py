@@ -172,8 +172,11 @@ def places(
         bindings: all bindings.
         former: the places where there are objects whose copies have to go.
     """
-    listing = (one for one in bindings if one.connection == connection and api in one.apis)
-    chosen = former.union(binding.key.namespace for binding in listing)
+    chosen = former.union(
+        binding.key.namespace
+        for binding in bindings
+        if binding.connection == connection and api in binding.apis
+    )
     return EVERYWHERE if "" in chosen else chosen
 
 
