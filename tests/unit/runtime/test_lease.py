@@ -71,7 +71,9 @@ class LeaseClient:
         await self._arrive()
         if self.leases.lease is not None:
             raise refusal("AlreadyExists")
-        return self.leases.store(body)
+        stored = self.leases.store(body)
+        await asyncio.sleep(self.lag)
+        return stored
 
     async def update(self, resource: Resource, body: JSON) -> Object:
         await self._arrive()
@@ -140,6 +142,43 @@ def test_a_second_waits_and_takes_over_at_once_after_a_release(virtual: Run) -> 
         assert second.leads
         assert leases.spec["leaseTransitions"] == 1
         await second.stop()
+
+    virtual(story())
+
+
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(0.5, id="the-first-write"), pytest.param(3.5, id="a-renewal")]
+)
+def test_a_write_cancelled_on_its_way_and_carried_out_does_not_keep_the_lease(
+    virtual: Run, seconds: float
+) -> None:
+    async def story() -> None:
+        leases = FakeLeases()
+        first = Candidate(leases, "first")
+        first.client.lag = 1.0
+        await asyncio.sleep(seconds)
+        version = leases.version
+        assert leases.spec["holderIdentity"] == "first"
+        assert first.leads is (seconds > 1)
+        await first.stop()
+        assert "holderIdentity" not in leases.spec
+        assert leases.version == version + 1
+
+    virtual(story())
+
+
+def test_who_has_only_waited_asks_nothing_when_it_ends(virtual: Run) -> None:
+    async def story() -> None:
+        leases = FakeLeases()
+        first = Candidate(leases, "first")
+        await asyncio.sleep(5)
+        second = Candidate(leases, "second")
+        await asyncio.sleep(4.5)
+        before = leases.requests
+        await second.stop()
+        assert leases.requests == before
+        assert leases.spec["holderIdentity"] == "first"
+        await first.stop()
 
     virtual(story())
 

@@ -103,6 +103,7 @@ class LeaderElection:
         self._deadline = renew_deadline
         self._retry = retry_period
         self._lease: Object | None = None
+        self._has_asked = False
         self._last_spec = LeaseSpec()
         self._seen_at = 0.0
         self._renewed_at = 0.0
@@ -114,10 +115,10 @@ class LeaderElection:
         Raises:
             LeadershipLost: the lease could not be kept; ``lead`` was cancelled and has ended.
         """
-        await self._acquire()
-        self.is_leader = True
-        _log.info("leading", lease=self._title, identity=self.identity)
         try:
+            await self._acquire()
+            self.is_leader = True
+            _log.info("leading", lease=self._title, identity=self.identity)
             lost = await self._lead(lead)
         finally:
             # By now all has ended that only a leader may do: the next one may begin.
@@ -239,6 +240,7 @@ class LeaderElection:
             "spec": msgspec.to_builtins(self._spec(LeaseSpec())),
         }
         begun = _Moment.now()
+        self._has_asked = True
         try:
             self._keep(await self._client.create(LEASES, body, self._namespace), begun)
         except AlreadyExists:
@@ -251,6 +253,7 @@ class LeaderElection:
         # The body carries the resourceVersion: of two candidates that saw the Lease free, the
         # server refuses one with a Conflict.
         begun = _Moment.now()
+        self._has_asked = True
         self._keep(await self._client.update(LEASES, body), begun)
         return True
 
@@ -276,21 +279,38 @@ class LeaderElection:
 
     async def _release(self) -> None:
         """Give up the Lease if this process holds it, so that the next candidate need not wait."""
-        if self._lease is None:
+        if not self._has_asked:
             return
-        body: JSON = self._lease.to_dict()
+        lease, self._lease = self._lease, None
+        try:
+            async with asyncio.timeout(limits.RELEASE_SECONDS):
+                while not await self._free(lease):
+                    # A write that was cancelled on its way may have been carried out.
+                    lease = await self._client.get(LEASES, self.name, self._namespace)
+        except NotFound:
+            return
+        except (ClientError, TimeoutError) as error:
+            reason = str(error) or "no answer"
+            _log.info("lease not released", lease=self._title, reason=reason)
+
+    async def _free(self, lease: Object | None) -> bool:
+        """Free the Lease in this version; return False if it must be looked at first."""
+        if lease is None:
+            return False
+        spec = lease.decode(_Lease).spec
+        if spec.holder_identity != self.identity:
+            return True
+        body: JSON = lease.to_dict()
         # As client-go does: without a holder, and for one second, the Lease is free at once.
-        spec = msgspec.structs.replace(
-            self._lease.decode(_Lease).spec,
+        free = msgspec.structs.replace(
+            spec,
             holder_identity="",
             lease_duration_seconds=1,
             renew_time=format_micro_time(moment()),
         )
-        body["spec"] = msgspec.to_builtins(spec)
-        self._lease = None
+        body["spec"] = msgspec.to_builtins(free)
         try:
-            async with asyncio.timeout(limits.RELEASE_SECONDS):
-                await self._client.update(LEASES, body)
-        except (ClientError, TimeoutError) as error:
-            reason = str(error) or "no answer"
-            _log.info("lease not released", lease=self._title, reason=reason)
+            await self._client.update(LEASES, body)
+        except Conflict:
+            return False
+        return True
