@@ -129,13 +129,18 @@ class BindingsController:
         self._changed.set()
 
     def _connection_changed(self, delta: Delta) -> None:
+        connection = delta.object.meta.name
         if delta.new is None:
-            self._followed.pop(delta.object.meta.name, None)
-            self._consumer.syncs.forget(connection_label(delta.object.meta.name))
+            self._followed.pop(connection, None)
+            self._consumer.syncs.forget(connection_label(connection))
         for binding in self._summaries.values():
-            if binding.connection == delta.object.meta.name:
+            if binding.connection == connection:
                 for api in binding.apis:
                     self._poke(api)
+        # An API may belong to a Connection that none of its bindings names any more.
+        for work in self._apis.values():
+            if work.connection == connection:
+                work.poke()
 
     def _crd_changed(self, delta: Delta) -> None:
         self._poke(delta.object.meta.name)
