@@ -138,8 +138,8 @@ class BindingsController:
                 for api in binding.apis:
                     self._poke(api)
         # An API may belong to a Connection that none of its bindings names any more.
-        for work in self._apis.values():
-            if work.connection == connection:
+        for name, work in self._apis.items():
+            if owner_of(self._consumer.crds.get("", name)) == connection:
                 work.poke()
 
     def _crd_changed(self, delta: Delta) -> None:
