@@ -312,7 +312,11 @@ class Model:
     def _bindings(self, every: list[Wish]) -> Iterator[str]:
         for wish in every:
             if wish.deleting:
-                if not any(self.is_stuck(api, wish.connection) for api in wish.apis):
+                stuck = any(self.is_stuck(api, wish.connection) for api in wish.apis)
+                # An API that autoBind took out, since its CRD is gone, has copies until then.
+                if not stuck and not any(
+                    self._keeps_copies(api, wish.connection) for api in KINDS
+                ):
                     yield f"{wish.title} is going, and not gone: {_ready(wish)}"
                 continue
             reasons = [self.fault(api, wish, every) for api in dict.fromkeys(wish.apis)]

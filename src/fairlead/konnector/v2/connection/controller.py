@@ -25,6 +25,7 @@ from fairlead.api.timestamps import now
 from fairlead.client import ApiError, Bounds, ClientError, ConfigError, parse_kubeconfig
 from fairlead.client.errors import Conflict
 from fairlead.client.kubeconfig import ReferenceRefused
+from fairlead.client.lookups import find
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.secrets import content
 from fairlead.konnector.v2.autobind import AutoBinder, AutoBindPlan, with_auto_bind
@@ -48,7 +49,6 @@ from fairlead.runtime import (
     Delta,
     Manager,
     Request,
-    Result,
     StatusWriter,
     add_finalizer,
     any_of,
@@ -57,6 +57,7 @@ from fairlead.runtime import (
     remove_finalizer,
     spec_changed,
 )
+from fairlead.runtime.cache.expectations import Expectations
 
 
 _log = structlog.get_logger(logger_name="fairlead.konnector.v2.connection")
@@ -106,6 +107,7 @@ class ConnectionController:
         self._writer = StatusWriter(
             cluster.client, CONNECTIONS, cluster.events(FIELD_MANAGER), _events
         )
+        self._written = Expectations()
         self._links: dict[str, _Links] = {}
         self._local_uid = ""
         self._auto_binder = AutoBinder(cluster.client, self._cluster_bindings, self._look_again)
@@ -121,10 +123,8 @@ class ConnectionController:
         async with AsyncExitStack() as stack:
             for informer in (self._connections, self._cluster_bindings, self._bindings):
                 stack.push_async_callback(informer.close)
-            controller.watch(
-                self._connections,
-                predicate=any_of(spec_changed, metadata_changed("finalizers")),
-            )
+            # Also for a status: one that a cache was behind is compared with what is so by now.
+            controller.watch(self._connections)
             controller.watch(
                 self._cluster_bindings,
                 _named,
@@ -174,20 +174,34 @@ class ConnectionController:
             if (parsed := obj.try_decode(Connection)) is not None and _source(parsed) == secret
         ]
 
-    async def _reconcile(self, request: Request) -> Result | None:
+    async def _reconcile(self, request: Request) -> None:
         name = request.name
-        obj = self._connections.get("", name)
+        key = Key("", name)
+        obj = self._written.newest(key, self._connections.get("", name))
         if obj is None:
+            self._written.forget(key)
             await self._leave(name)
             await self._release_secrets()
-            return None
+            return
+        try:
+            await self._settle(obj)
+        except Conflict:
+            latest = await find(self._consumer.client, CONNECTIONS, name)
+            if latest is None:
+                self._written.forget(key)
+            else:
+                self._written.wrote(latest)
+            raise
+
+    async def _settle(self, obj: Object) -> None:
+        name = obj.meta.name
         connection = obj.decode(Connection)
         bindings, leaving = self._naming(name), list[str]()
         if obj.meta.deleting and not bindings:
             leaving = [] if stands_back(obj) else self._bound.leaving(name)
             if not leaving:
                 await self._finish(obj, connection)
-                return None
+                return
         fault = self._fault(connection)
         if not obj.meta.deleting:
             obj = await self._hold(obj, connection)
@@ -204,7 +218,6 @@ class ConnectionController:
             leaving=tuple(leaving),
         )
         await self._commit(obj, state)
-        return None
 
     async def _commit(self, obj: Object, state: ConnectionState) -> None:
         outcome = reconcile(state, now=now())
@@ -226,7 +239,7 @@ class ConnectionController:
                 if field not in _STATUS_FIELDS
             }
             body["status"] = others | msgspec.to_builtins(status)
-            await self._writer.write(obj, body)
+            self._wrote(obj, await self._writer.write(obj, body))
         if refusal is not None:
             raise refusal
 
@@ -277,7 +290,12 @@ class ConnectionController:
         secret = self._consumer.secrets.get(_source(connection))
         if secret is not None and not secret.meta.deleting:
             await add_finalizer(client, SECRETS, secret, FINALIZER_CLEANUP)
-        return await add_finalizer(client, CONNECTIONS, obj, FINALIZER_CLEANUP)
+        return self._wrote(obj, await add_finalizer(client, CONNECTIONS, obj, FINALIZER_CLEANUP))
+
+    def _wrote(self, old: Object, new: Object) -> Object:
+        if new is not old:
+            self._written.wrote(new)
+        return new
 
     async def _connect(self, connection: Connection, fault: SecretFault | None) -> None:
         """Have the link that the Secret asks for, and try new credentials beside those in use."""
