@@ -56,6 +56,7 @@ from fairlead.api.resource import (
 )
 from fairlead.client import NotFound
 from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
+from fairlead.konnector.v2.related.rules import Place, stored_places
 
 
 CALM_SECONDS = 20.0
@@ -179,6 +180,7 @@ class KbindV2(Owners):
             self._writes_at_home,
             self._writes_at_providers,
             self._goes_after_its_copy,
+            self._notes_related,
             self._crosses_no_keys,
             self._has_one_owner,
             self._tells_no_password,
@@ -454,6 +456,30 @@ class KbindV2(Owners):
                 f"{commit.by} has let {commit.collection} {commit.key} go while its copy "
                 f"{copy.key} is at {platform.name}"
             )
+        return None
+
+    def _notes_related(self, commit: Commit) -> str | None:
+        """A binding forgets a provider when its related copies there are gone."""
+        if commit.plane is not self.consumer or commit.collection not in _OWN:
+            return None
+        if commit.old is None or not is_konnector(commit):
+            return None
+        now = frozenset[Place]()
+        if commit.change.type != "DELETED":
+            now = stored_places(commit.new)
+        uid = commit.old.meta.uid
+        for place in stored_places(commit.old) - now:
+            platform = self.platforms.get(place.connection)
+            kind = SECRETS if place.resource == "secrets" else CONFIGMAPS
+            for copy in held(platform.plane, kind) if platform is not None else ():
+                if copy.meta.annotations.get(ANNOTATION_RELATED_BINDING) != uid:
+                    continue
+                if self._is_away(place.connection):
+                    self.model.stale.add(uid)
+                    continue
+                return (
+                    f"{commit.by} has forgotten {place} of {commit.key} while {copy.key} is there"
+                )
         return None
 
     # --- what crosses

@@ -159,9 +159,14 @@ def told(annotation: str) -> dict[str, str]:
             PatchMetadata("consumer", {"finalizers": ["a", SYNCER]}),
             id="new-finalizer-first",
         ),
-        pytest.param({"provider": None}, "Fail", Read("provider"), id="new-server-is-asked"),
         pytest.param(
-            {"provider": None, "gone": GONE},
+            {"provider": None}, "Fail", Read("consumer"), id="new-behind-a-cache-is-read"
+        ),
+        pytest.param(
+            {"provider": None, "read": True}, "Fail", Read("provider"), id="new-server-is-asked"
+        ),
+        pytest.param(
+            {"provider": None, "read": True, "gone": GONE},
             "Fail",
             Apply("provider", body(), force=False, namespace=NAMESPACE),
             id="new-applied-with-namespace",
@@ -170,6 +175,7 @@ def told(annotation: str) -> dict[str, str]:
             {
                 "key": Key("", "db"),
                 "provider": None,
+                "read": True,
                 "gone": GONE,
                 "consumer": consumer(key=Key("", "db")),
             },

@@ -181,6 +181,10 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
         # go and leave its copy behind.
         if (step := _prepare(consumer)) is not None:
             return step
+        # A cache that is behind may show an object that another leader has let go: its copy would
+        # stay for ever.
+        if not pair.read:
+            return Read("consumer")
         # An apply also takes an object that a cache does not show yet, and that may be another's.
         if "provider" not in pair.gone:
             return Read("provider")

@@ -486,7 +486,8 @@ class Executor:
         # The watch will show this version, which then causes no pass.
         end.expectations.wrote(written)
         end.keep_body(written)
-        return pair.having(step.side, written)
+        pair = pair.having(step.side, written)
+        return pair.knowing(read=True) if step.side == "consumer" else pair
 
     async def _create(self, step: Create, pair: Pair) -> Pair | None:
         end = self._ends.at(step.side)
