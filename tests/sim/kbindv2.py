@@ -158,8 +158,6 @@ class KbindV2(Owners):
         """When an object was made that is a provider's own, by uid."""
         self._unmarked: dict[str, float] = {}
         """When a copy has lost our marks, by its uid."""
-        self._let_go: dict[str, float] = {}
-        """When the konnector has taken its finalizer off an object, by uid."""
         self._owners: dict[tuple[str, str], str] = {}
         self._usable: dict[str, float] = {}
         """When a Connection was ready at last."""
@@ -247,6 +245,11 @@ class KbindV2(Owners):
             and not self.model.is_valid(name)
             for name in OFFERS
         )
+
+    async def heal(self) -> None:
+        """Forget what was asked again because of a fault."""
+        await super().heal()
+        self._asked.clear()
 
     # --- what was so a moment ago
 
@@ -413,9 +416,6 @@ class KbindV2(Owners):
 
     def _follows_its_finalizer(self, commit: Commit, copy: Object, title: str) -> str | None:
         uid = copy.meta.annotations.get(ANNOTATION_CONSUMER_OBJECT_UID)
-        if self._now - self._let_go.get(uid or "", -LATE_SECONDS) < LATE_SECONDS:
-            # A watch that is held back shows the finalizer still.
-            return None
         for obj in held(self.consumer, KINDS[commit.collection]):
             if obj.meta.uid == uid and FINALIZER_SYNCER not in obj.meta.finalizers:
                 return f"{commit.by} has made {title} before it holds its original"
@@ -447,7 +447,6 @@ class KbindV2(Owners):
             return None
         if not gone and FINALIZER_SYNCER in commit.new.meta.finalizers:
             return None
-        self._let_go[old.meta.uid] = self._now
         for platform, copy in self.model.copies_of(old.meta.uid):
             if _is_orphan(old) or self._is_away(platform.name):
                 self.model.left.add(old.meta.uid)
@@ -469,17 +468,18 @@ class KbindV2(Owners):
             now = stored_places(commit.new)
         uid = commit.old.meta.uid
         for place in stored_places(commit.old) - now:
+            if place.connection and self._is_away(place.connection):
+                # Its Secret may have led to any of the clusters.
+                self.model.stale.add(uid)
+                continue
             platform = self.platforms.get(place.connection)
             kind = SECRETS if place.resource == "secrets" else CONFIGMAPS
             for copy in held(platform.plane, kind) if platform is not None else ():
-                if copy.meta.annotations.get(ANNOTATION_RELATED_BINDING) != uid:
-                    continue
-                if self._is_away(place.connection):
-                    self.model.stale.add(uid)
-                    continue
-                return (
-                    f"{commit.by} has forgotten {place} of {commit.key} while {copy.key} is there"
-                )
+                if copy.meta.annotations.get(ANNOTATION_RELATED_BINDING) == uid:
+                    return (
+                        f"{commit.by} has forgotten {place} of {commit.key} while {copy.key} is "
+                        "there"
+                    )
         return None
 
     # --- what crosses

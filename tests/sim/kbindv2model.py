@@ -214,19 +214,27 @@ class Model:
     def owner(self, api: str, every: list[Wish]) -> str:
         """The Connection to which the objects of an API go."""
         crd = one(self.world.consumer, CUSTOMRESOURCEDEFINITIONS, api)
-        owner = crd.meta.annotations.get(ANNOTATION_CONNECTION, "") if crd else ""
+        noted = crd.meta.annotations.get(ANNOTATION_CONNECTION, "") if crd else ""
+        # Of a user's own CRD it is the Connection that objects have gone to before.
+        owner = noted or (_bound_by(api, every) if crd else "")
         ways = [wish for wish in every if api in wish.apis]
         standing = [wish for wish in ways if not wish.deleting] or ways
         there = [
             wish for wish in standing if one(self.world.consumer, CONNECTIONS, wish.connection)
         ]
+        if not owner:
+            there = [wish for wish in there if not self._lacks(api, wish.connection)] or there
         named = not ways or any(wish.connection == owner for wish in ways)
         # Copies at a provider that is away keep the API there, until the patience ends.
         named = named or (bool(owner) and self._keeps_copies(api, owner))
-        named = named or (bool(owner) and self.policy(owner) == "All")
+        named = named or (bool(noted) and self.policy(noted) == "All")
         if owner and named and one(self.world.consumer, CONNECTIONS, owner):
             return owner
-        return next((wish.connection for wish in there or standing), owner)
+        return next((wish.connection for wish in there or standing), noted)
+
+    def _lacks(self, api: str, connection: str) -> bool:
+        """Whether a provider that can be used does not offer an API."""
+        return not self.unready(connection) and api not in self.offered(connection)
 
     def _keeps_copies(self, api: str, owner: str) -> bool:
         has_copies = any(
@@ -524,6 +532,8 @@ class Model:
             if self.policy(name) != "All" or self.unready(name) or found.meta.deleting:
                 continue
             for api in self.offered(name):
+                if self.owner(api, every) not in {"", name}:
+                    continue
                 if one(self.world.consumer, CUSTOMRESOURCEDEFINITIONS, api) is None:
                     yield f"CustomResourceDefinition {api} is not there, and {name} pulls all"
 
@@ -536,6 +546,17 @@ class Model:
         here, there = (found.to_dict()["spec"]["names"] for found in (crd, offered))
         if here != there:
             yield f"CustomResourceDefinition {crd.meta.name} has {here}, and the provider {there}"
+
+
+def _bound_by(api: str, every: list[Wish]) -> str:
+    """The Connection of the first binding that says of an API that it is bound."""
+    for wish in every:
+        body = wish.obj.to_dict()
+        ready = condition(body, "Ready").get("observedGeneration")
+        bound = {found["name"] for found in body.get("status", {}).get("boundAPIs", [])}
+        if api in wish.apis and api in bound and ready == body["metadata"].get("generation"):
+            return wish.connection
+    return ""
 
 
 def _applied(copy: JSON) -> set[str]:

@@ -428,6 +428,73 @@ async def test_f14_an_api_goes_to_one_connection_and_the_other_binding_is_refuse
     assert not crd.meta.deleting
 
 
+async def test_a_binding_that_can_have_no_copies_keeps_an_api_from_no_other(
+    kbind: KbindWorld,
+) -> None:
+    """One whose provider lacks the API, and one that its Connection does not admit."""
+    bound = BoundWorld(kbind)
+    api = await bound.provider.offer()
+    other = await kbind.new_provider("other")
+    other.group = bound.provider.group
+    gadgets = await other.offer("gadgets")
+    await bound.accept("widgets", "gadgets")
+    await kbind.konnector()
+    kubeconfig = await bound.kubeconfig("widgets", "gadgets", provider=other)
+    await kbind.connect(kubeconfig, "second")
+    await bound.bind("first", api, connection="second")
+    lacking, refused = Key("", "first"), Key("shop", "own")
+    await bound.says("Ready", "False", "APINotExported", key=lacking)
+    await kbind.connect(await bound.kubeconfig("widgets", "gadgets"))
+    allowed = {"metadata": {"annotations": {"fairlead.dev/binding-namespaces": "store"}}}
+    await bound.consumer.merge_patch(CONNECTIONS, bound.connection, "", allowed)
+    await namespace(bound.consumer, "shop")
+    await bound.bind("own", gadgets, namespace="shop")
+    await bound.says("Ready", "False", "Forbidden", "binding-namespaces", key=refused)
+    await bound.bind("later", api)
+    await bound.says("Ready", "True", key=Key("", "later"))
+    await bound.says("Ready", "False", "ForeignCustomResourceDefinition", key=lacking)
+    await namespace(bound.consumer, "store")
+    await bound.bind("last", gadgets, connection="second", namespace="store")
+    await bound.says("Ready", "True", key=Key("store", "last"))
+
+
+async def test_an_api_with_a_crd_of_the_user_stays_where_its_objects_went(
+    kbind: KbindWorld,
+) -> None:
+    """Such a CRD does not say by which Connection it is bound."""
+    bound = BoundWorld(kbind)
+    here, resource = bound.consumer, widgets(bound.provider)
+    api = await bound.provider.offer()
+    other = await kbind.new_provider("other")
+    other.group = bound.provider.group
+    await other.offer()
+    await install_crds(here, [exported_crd(other.group, exported=False)])
+    await bound.accept("widgets")
+    konnector = await kbind.konnector()
+    policy = {"pullPolicy": "None"}
+    await kbind.connect(await bound.kubeconfig("widgets"), schema=policy)
+    await kbind.connect(await bound.kubeconfig("widgets", provider=other), "second", schema=policy)
+    await bound.bind("later", api)
+    await bound.says("Ready", "True", key=Key("", "later"))
+    await namespace(here, "shop")
+    await here.create(resource, widget(resource, "a", "shop"))
+    copy = await when(bound.provider.admin, resource, "a", "shop", until=bool)
+    await bound.bind("first", api, connection="second")
+    foreign = "ForeignCustomResourceDefinition"
+    await bound.says("Ready", "False", foreign, key=Key("", "first"))
+    await konnector.stop()
+    await here.merge_patch(resource, "a", "shop", {"spec": {"size": 2}})
+    await konnector.start()
+    after = await when(bound.provider.admin, resource, "a", "shop", until=spec_is(size=2))
+    assert after["metadata"]["uid"] == copy["metadata"]["uid"]
+    assert not (await other.admin.list(resource)).items
+    await here.delete(CLUSTERBINDINGS, "later")
+    await gone(here, CLUSTERBINDINGS, "later")
+    await gone(bound.provider.admin, resource, "a", "shop")
+    await when(other.admin, resource, "a", "shop", until=bool)
+    await bound.says("Ready", "True", key=Key("", "first"))
+
+
 async def test_copies_stay_where_another_binding_covers_them(ready: Ready) -> None:
     await ready.create()
     copy = await ready.copied()

@@ -156,7 +156,8 @@ class PulledAPIs:
     def _connection_changed(self, delta: Delta) -> None:
         if delta.new is None:
             self._forget(delta.object.meta.name)
-        elif spec_changed(delta):
+        # The end of another konnector is in the status alone.
+        elif spec_changed(delta) or stands_back(delta.old) != stands_back(delta.new):
             self._poke_all(delta.object.meta.name)
 
     def _provider_changed(self, connection: str) -> None:

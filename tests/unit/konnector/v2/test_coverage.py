@@ -9,10 +9,12 @@ import pytest
 from fairlead.api.meta import JSON, Key, object_from_dict
 from fairlead.konnector.v2.bindings.coverage import (
     BindingSummary,
+    CopiesRecord,
     coverage,
     is_admitted,
     places,
     record_of,
+    recorded_owner,
     recorded_places,
     stands_back,
     summary,
@@ -169,3 +171,25 @@ def test_what_a_status_tells_of_copies(status: JSON, recorded: set[str]) -> None
     assert known is not None
     assert {api for api in "baz" if recorded_places(api, [known])} == recorded
     assert recorded_places("b", [known]) == {"shop"}
+
+
+def record(name: str, connection: str, *bound: str) -> CopiesRecord:
+    return CopiesRecord(Key("", name), connection, frozenset(bound), frozenset(bound))
+
+
+@pytest.mark.parametrize(
+    ("records", "owner"),
+    [
+        pytest.param([], "", id="none"),
+        pytest.param([record("all", "north")], "", id="not-bound"),
+        pytest.param([record("all", "north", "a")], "north", id="bound"),
+        pytest.param(
+            [record("aaa", "south", "b"), record("all", "north", "a")], "north", id="not-the-first"
+        ),
+        pytest.param(
+            [record("more", "south", "a"), record("all", "north", "a")], "north", id="by-name"
+        ),
+    ],
+)
+def test_where_objects_went_by_the_records(records: list[CopiesRecord], owner: str) -> None:
+    assert recorded_owner("a", records) == owner

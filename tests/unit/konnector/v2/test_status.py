@@ -155,6 +155,17 @@ def test_nothing_changes_where_nothing_has_changed() -> None:
     assert binding_status(found, [WELL], [], now=NOW) == first
 
 
+@pytest.mark.parametrize(
+    ("reason", "stays"),
+    [("Pending", True), ("APINotExported", True), ("ForeignCustomResourceDefinition", False)],
+)
+def test_an_api_stays_bound_while_its_provider_has_it_not(reason: str, stays: bool) -> None:
+    found = binding()
+    found.status = binding_status(binding(), [APIView("a", conflicts=2)], [], now=NOW)
+    status = binding_status(found, [faulty(reason)], [], now=NOW)
+    assert [(api.name, api.conflict_count) for api in status.bound_apis] == [("a", 2)] * stays
+
+
 def test_an_api_that_was_taken_out_is_told_until_its_copies_are_gone() -> None:
     status = binding_status(binding(), [WELL], [], left=[BoundAPI(name="former")], now=NOW)
     assert [api.name for api in status.bound_apis] == ["a", "former"]

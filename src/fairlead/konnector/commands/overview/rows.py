@@ -402,9 +402,10 @@ def unsynced(kind: BoundKind) -> Iterable[tuple[Pair, AwaitedStep]]:
             target=target,
             namespace_refusal=refusal,
         )
-        if pair.provider is None and not isinstance(copies.policy, BoundPolicy):
-            # The list is the server's own answer, which the engine of v1alpha2 asks for later.
-            pair = pair.without("provider")
+        if not isinstance(copies.policy, BoundPolicy):
+            # Lists are the servers' own answers, which the engine of v1alpha2 asks for later.
+            pair = pair.knowing(read=True)
+            pair = pair if pair.provider is not None else pair.without("provider")
         step = waiting(copies.policy, pair)
         if step is not None:
             yield pair, step

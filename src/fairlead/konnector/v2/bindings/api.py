@@ -88,6 +88,7 @@ class SyncedAPI:
         tell: records a Warning about a binding, with reason and message.
         recorded: namespaces in which there may be copies by what bindings have recorded, "" for
             all of the cluster.
+        owner: the Connection that objects went to by what bindings have recorded, "" if none.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class SyncedAPI:
         changed: Callable[[str], None],
         tell: Callable[[BindingSummary, str, str], None],
         recorded: frozenset[str],
+        owner: str,
     ) -> None:
         self.name = name
         self.connection = ""
@@ -112,6 +114,8 @@ class SyncedAPI:
         self._changed = changed
         self._tell = tell
         self._fault: Fault | None = Fault(PENDING, f"the konnector has not checked {name} yet")
+        self._bound_by = owner
+        """Name of the Connection by which the API was bound at last, "" for none."""
         self._obstacles: dict[Key, str] = {}
         self._is_looked_at = False
         """Whether there was a whole look."""
@@ -329,6 +333,8 @@ class SyncedAPI:
             return None
         self._fault = await self._settle_crd(connection, provider)
         self._paused = self._fault is not None
+        if self._coverage and not self._paused:
+            self._bound_by = self.connection
         await self._follow(summaries)
         await self._unbind_crd(leaving, connection)
         await self._synchronise(provider)
@@ -379,9 +385,19 @@ class SyncedAPI:
         """Return the Connection that the API's objects go to, "" if there is none.
 
         The CRD's annotation decides, as long as its Connection is there and has not been left by
-        the last binding and the last copy.
+        the last binding and the last copy. Of a CRD without one, such as a user's own, it is the
+        Connection that the API was bound by so far.
         """
-        owner, connections = owner_of(self._crd), self._environment.connections
+        connections, noted = self._environment.connections, owner_of(self._crd)
+        owner = noted
+        if self._crd is not None:
+            owner = noted or self._bound_by
+        # A Binding that its Connection does not admit must not keep others from the API.
+        bindings = [
+            binding
+            for binding in bindings
+            if is_admitted(binding, connections.get("", binding.connection))
+        ] or bindings
         # A ClusterBinding comes before Bindings, since its namespace is "".
         ways = [one for one in bindings if not one.deleting] or list(bindings)
         owning = connections.get("", owner) if owner else None
@@ -391,11 +407,21 @@ class SyncedAPI:
             named = any(one.connection == owner for one in bindings)
             at_work = self._running is not None or not self._has_read(owner, summaries)
             at_work = at_work or self._has_copies()
-            if pulls or named or not ways or at_work:
+            if (pulls and noted) or named or not ways or at_work:
                 return owner
         there = [one for one in ways if connections.get("", one.connection) is not None]
+        if not owner:
+            # Nor must a binding of an API that its provider does not offer.
+            there = [one for one in there if not self._lacks(one.connection)] or there
         chosen = next(iter(there or ways), None)
-        return chosen.connection if chosen is not None else owner
+        return chosen.connection if chosen is not None else noted
+
+    def _lacks(self, connection: str) -> bool:
+        """Whether the provider of a Connection is known not to offer the API."""
+        provider = self._environment.providers.of(connection)
+        if provider is None or provider.schemas.apis is None:
+            return False
+        return provider.schemas.get(self.name) is None
 
     def _has_read(self, owner: str, summaries: Sequence[BindingSummary]) -> bool:
         """Whether all objects are known that may have copies by the CRD's Connection."""

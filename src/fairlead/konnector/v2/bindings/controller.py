@@ -8,7 +8,14 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, BoundAPI, ClusterBinding
+from fairlead.api.kbind import (
+    BINDINGS,
+    CLUSTERBINDINGS,
+    CONNECTIONS,
+    BindingStatus,
+    BoundAPI,
+    ClusterBinding,
+)
 from fairlead.api.kbind.names import ANNOTATION_NEVER_BOUND, FIELD_MANAGER, FINALIZER_CLEANUP
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import Resource
@@ -24,6 +31,7 @@ from fairlead.konnector.v2.bindings.coverage import (
     BindingSummary,
     CopiesRecord,
     record_of,
+    recorded_owner,
     recorded_places,
     stands_back,
     summary,
@@ -35,6 +43,9 @@ from fairlead.konnector.v2.providers import ConnectedProvider, ConnectedProvider
 from fairlead.konnector.v2.related.copies import RelatedCopies, with_related
 from fairlead.runtime import Delta, Request, add_finalizer, commit, remove_finalizer
 from fairlead.runtime.cache.expectations import Expectations
+
+
+_STATUS_FIELDS = {field.encode_name for field in msgspec.structs.fields(BindingStatus)}
 
 
 class BindingsController:
@@ -178,9 +189,11 @@ class BindingsController:
                     self._api_changed,
                     self._tell,
                     recorded_places(name, self._records) if name in left else frozenset(),
+                    recorded_owner(name, self._records),
                 )
                 self._work.start(name, api, failed=api.failed)
-            left = set()
+            # What is bound from here on, this process knows.
+            left, self._records = set(), []
             self._is_following = True
             self._tell_listeners()
             for name in sorted(self._apis.keys() - listed):
@@ -292,7 +305,13 @@ class BindingsController:
         faults = self._related.faults(binding.key)
         status = with_related(status, faults, obj.meta.generation, now=now())
         body = obj.to_dict()
-        body["status"] = {**body.get("status", {}), **msgspec.to_builtins(status)}
+        # A list that is empty now is not written, and must not stay as it was.
+        others = {
+            field: value
+            for field, value in body.get("status", {}).items()
+            if field not in _STATUS_FIELDS
+        }
+        body["status"] = others | msgspec.to_builtins(status)
         client = self._consumer.client
         self._wrote(obj, await commit(client, resource, obj, body, subresource="status"))
 

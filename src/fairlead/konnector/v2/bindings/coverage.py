@@ -69,10 +69,13 @@ class CopiesRecord(msgspec.Struct, frozen=True):
     """The APIs by which a ClusterBinding or Binding may have copies, as its status has them.
 
     ``apis`` is None where the binding was changed since: any may have been listed before.
+    ``bound`` are those that went to ``connection``.
     """
 
-    namespace: str
+    key: Key
+    connection: str
     apis: frozenset[str] | None
+    bound: frozenset[str] = frozenset()
 
 
 def record_of(obj: Object) -> CopiesRecord | None:
@@ -80,19 +83,26 @@ def record_of(obj: Object) -> CopiesRecord | None:
     parsed = obj.try_decode(ClusterBinding)
     if parsed is None:
         return None
+    connection = parsed.spec.connection_ref.name
     ready = get_condition(parsed.status.conditions, READY)
     if ready is None or ready.observed_generation != obj.meta.generation:
-        return CopiesRecord(obj.meta.namespace, None)
-    listed = {api.name for api in parsed.spec.apis}
-    bound = {api.name for api in parsed.status.bound_apis}
-    return CopiesRecord(obj.meta.namespace, frozenset(listed | bound))
+        return CopiesRecord(obj.key, connection, None)
+    listed = frozenset(api.name for api in parsed.spec.apis)
+    bound = frozenset(api.name for api in parsed.status.bound_apis)
+    return CopiesRecord(obj.key, connection, listed | bound, listed & bound)
 
 
 def recorded_places(api: str, records: Iterable[CopiesRecord]) -> frozenset[str]:
     """Return the namespaces in which an API may have copies, "" for all of the cluster."""
     return frozenset(
-        record.namespace for record in records if record.apis is None or api in record.apis
+        record.key.namespace for record in records if record.apis is None or api in record.apis
     )
+
+
+def recorded_owner(api: str, records: Iterable[CopiesRecord]) -> str:
+    """Return the Connection that the objects of an API went to, "" if no record has it."""
+    bound = sorted((record.key, record.connection) for record in records if api in record.bound)
+    return bound[0][1] if bound else ""
 
 
 def is_admitted(binding: BindingSummary, connection: Object | None) -> bool:

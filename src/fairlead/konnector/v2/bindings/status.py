@@ -17,6 +17,7 @@ from fairlead.api.kbind.names import (
     CONFLICTS,
     CONNECTIONS,
     FORBIDDEN,
+    FOREIGN_CRD,
     FOREIGN_OBJECT,
     PENDING,
     PERMISSION_DENIED,
@@ -77,6 +78,8 @@ def binding_status(
         api.name: before.get(api.name, 0) if api.conflicts is None else api.conflicts
         for api in well
     }
+    # A provider that is away, or offers the API no more, unbinds nothing.
+    unbroken = [api for api, fault in faults if fault.reason != FOREIGN_CRD and api.name in before]
     conditions = _Conditions(binding.status.conditions, binding.metadata.generation, now)
     if binding.metadata.deleting:
         conditions.set(READY, "False", PENDING, "; ".join(["unbinding", *obstacles]))
@@ -106,8 +109,13 @@ def binding_status(
         binding.status,
         conditions=conditions.all,
         bound_apis=[
-            BoundAPI(name=api.name, crd_hash=api.crd_hash, conflict_count=counts[api.name])
-            for api in well
+            BoundAPI(
+                name=api.name,
+                crd_hash=api.crd_hash,
+                conflict_count=counts.get(api.name, before.get(api.name, 0)),
+            )
+            for api in apis
+            if api in well or api in unbroken
         ]
         + list(left),
     )
