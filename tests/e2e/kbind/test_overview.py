@@ -19,15 +19,16 @@ from tests.support.waiting import SECONDS, gone
 
 from fairlead.api.kbind import CLUSTERBINDINGS, CONNECTIONS, Connection, lease_name
 from fairlead.api.kbind import GROUP as KBIND_GROUP
-from fairlead.api.kbind.names import LEASE_NAMESPACE
+from fairlead.api.kbind.names import LABEL_EXPORTED, LEASE_NAMESPACE
 from fairlead.api.kubebind import GROUP, consumer_crds
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON, Key
-from fairlead.api.resource import DEPLOYMENTS, LEASES, SECRETS
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, LEASES, SECRETS
 from fairlead.client import Client, Forbidden
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector import reports
 from fairlead.konnector.commands.overview.fetch import Overview, SeenBindings
+from fairlead.konnector.commands.overview.links import origin_of
 from fairlead.konnector.commands.overview.mirrored import LISTED_PLACES
 from fairlead.konnector.commands.overview.rows import (
     MirroredRow,
@@ -293,6 +294,20 @@ async def test_an_object_that_the_provider_refuses_has_its_answer(
     assert row.remedy == (
         "ask the provider's team to give the consumer the right that the message names"
     )
+
+
+async def test_an_object_of_an_api_that_is_offered_no_more_says_so(mirrored: Mirroring) -> None:
+    """Its binding has it bound still, so that the next process knows of its copies."""
+    label = {"metadata": {"labels": {LABEL_EXPORTED: None}}}
+    await mirrored.there.merge_patch(CUSTOMRESOURCEDEFINITIONS, mirrored.api, "", label)
+    body = await mirrored.bound.says("Ready", "False", "APINotExported")
+    assert [bound["name"] for bound in body["status"]["boundAPIs"]] == [mirrored.api]
+    obj = await mirrored.here.get(mirrored.resource, "a", mirrored.space)
+    origin = await origin_of(mirrored.here, mirrored.resource, obj)
+    assert origin is not None
+    assert [(link.state, link.reason) for link in origin.links[:1]] == [
+        ("failed", "APINotExported")
+    ]
 
 
 async def test_a_secret_that_the_konnector_refuses_is_read_by_no_look(kbind: KbindWorld) -> None:

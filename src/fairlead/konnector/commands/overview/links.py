@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from fairlead.api.conditions import get_condition
 from fairlead.api.kbind import CONNECTIONS
 from fairlead.api.kbind import ClusterBinding as KbindClusterBinding
-from fairlead.api.kbind.names import FOREIGN_CRD
+from fairlead.api.kbind.names import FOREIGN_CRD, READY
 from fairlead.api.kubebind.conditions import WRONG_WHILE_TRUE
 from fairlead.api.links import Link, following, verdict_link, wrong
 from fairlead.api.meta import Object
@@ -174,7 +175,7 @@ def mirrored_links(
     remarks = [remark for remark in own.remarks if remark.type not in WRONG_WHILE_TRUE]
     own = msgspec.structs.replace(own, remarks=tuple(remarks))
     parsed = bound.binding.try_decode(KbindClusterBinding)
-    is_bound = parsed is not None and api in {one.name for one in parsed.status.bound_apis}
+    is_bound = parsed is not None and _is_well(parsed, api)
     binding = verdict_link(own, name="provider", subject=bound.title)
     if binding.state != "ok" and is_bound and not bound.binding.meta.deleting:
         # Another one of its APIs has the fault.
@@ -185,6 +186,13 @@ def mirrored_links(
         return links
     copy = _mirrored_copy(bound, obj, warning)
     return links if copy is None else [*links, copy]
+
+
+def _is_well(binding: KbindClusterBinding, api: str) -> bool:
+    """Whether an API of a binding is bound, and its condition Ready names no fault of it."""
+    ready = get_condition(binding.status.conditions, READY)
+    is_named = ready is not None and api in ready.message
+    return not is_named and api in {bound.name for bound in binding.status.bound_apis}
 
 
 def _mirrored_copy(bound: FetchedBinding, obj: Object, warning: Object | None) -> Link | None:
