@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.countingplanes import quiet, steady
 from tests.support.kbindbound import BoundWorld, namespace, widget, widgets
-from tests.support.kbindworld import KbindWorld, exported_crd
+from tests.support.kbindworld import KbindWorld, exported_crd, has
 from tests.support.waiting import condition, gone, when
 
 from fairlead.api.kbind import CLUSTERBINDINGS, CONNECTIONS
@@ -166,6 +166,28 @@ async def test_an_api_that_a_binding_of_another_connection_lists_is_left_to_it(
     assert await pulled.names() == {"gadgets"}
     await pulled.here.delete(CLUSTERBINDINGS, "all")
     await pulled.crd("widgets", established)
+
+
+async def test_a_crd_that_its_connection_left_goes_to_another_that_pulls_it(
+    pulled: Pulled,
+) -> None:
+    await pulled.start("widgets", accepted=("widgets",))
+    await pulled.crd("widgets", established)
+    other = await pulled.world.new_provider("other")
+    other.group = pulled.world.provider.group
+    await other.offer()
+    kubeconfig = await pulled.bound.kubeconfig("widgets", provider=other)
+    await pulled.world.connect(kubeconfig, "second", schema=ALL)
+    await when(pulled.here, CONNECTIONS, "second", until=has("Ready", "True", "", "not pulled"))
+    resource = widgets(pulled.world.provider)
+    await namespace(pulled.here, "shop")
+    await pulled.here.create(resource, widget(resource, "a", "shop"))
+    await pulled.here.delete(CONNECTIONS, pulled.world.name)
+    await pulled.crd(
+        "widgets",
+        lambda body: body["metadata"]["annotations"][ANNOTATION_CONNECTION] == "second",
+    )
+    await when(pulled.here, CONNECTIONS, "second", until=has("Ready", "True", "", "1 API is"))
 
 
 async def test_with_their_connection_the_crds_without_objects_go_and_others_are_named(

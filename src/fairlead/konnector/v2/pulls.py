@@ -156,6 +156,9 @@ class PulledAPIs:
     def _connection_changed(self, delta: Delta) -> None:
         if delta.new is None:
             self._forget(delta.object.meta.name)
+            # What it has left another one may take.
+            for connection in self._connections.list():
+                self._poke_all(connection.meta.name)
         # The end of another konnector is in the status alone.
         elif spec_changed(delta) or stands_back(delta.old) != stands_back(delta.new):
             self._poke_all(delta.object.meta.name)
