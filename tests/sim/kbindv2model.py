@@ -321,10 +321,13 @@ class Model:
         for wish in every:
             if wish.deleting:
                 stuck = any(self.is_stuck(api, wish.connection) for api in wish.apis)
-                # An API that autoBind took out, since its CRD is gone, has copies until then.
-                if not stuck and not any(
-                    self._keeps_copies(api, wish.connection) for api in KINDS
-                ):
+                # So may copies of what it had before, at any provider that is away.
+                stuck = stuck or any(
+                    self._keeps_copies(api, name)
+                    for api in KINDS
+                    for name in (*OFFERS, self.owner(api, every))
+                )
+                if not stuck:
                     yield f"{wish.title} is going, and not gone: {_ready(wish)}"
                 continue
             reasons = [self.fault(api, wish, every) for api in dict.fromkeys(wish.apis)]

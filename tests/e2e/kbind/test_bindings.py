@@ -540,6 +540,30 @@ async def test_a_binding_that_moves_while_no_konnector_runs_leaves_no_copy_behin
     await gone(ready.there, ready.resource, "a", "shop")
 
 
+async def test_a_binding_that_has_moved_goes_after_the_copies_that_it_had(ready: Ready) -> None:
+    """No other object has the record of them, and a new process reads it."""
+    await ready.other()
+    await ready.create()
+    await ready.copied()
+    await ready.hold()
+    await ready.move()
+    await ready.bound.says("Ready", "False", "ForeignCustomResourceDefinition")
+    await ready.here.delete(CLUSTERBINDINGS, "all")
+    await ready.bound.says("Ready", "False", "Pending", "which it bound before")
+    await ready.konnector.stop()
+    await ready.restart()
+    await ready.let_go()
+    await gone(ready.here, CLUSTERBINDINGS, "all")
+    await when(
+        ready.here,
+        ready.resource,
+        "a",
+        ready.space,
+        until=lambda body: not body or not body["metadata"].get("finalizers"),
+    )
+    await gone(ready.there, ready.resource, "a", ready.space)
+
+
 async def test_a_connection_that_a_binding_has_left_stays_until_its_copies_are_gone(
     ready: Ready,
 ) -> None:

@@ -227,12 +227,20 @@ class SyncedAPI:
         """
         return self._obstacles.get(binding.key, f"the konnector has not checked {self.name} yet")
 
-    def residue(self, binding: BindingSummary) -> str:
+    def residue(self, binding: BindingSummary, *, reported: bool) -> str:
         """Return why a deleted binding that lists the API no more has to stay, "" if it need not.
 
-        With the last binding its Connection may go, and nothing else would take the copies away.
+        With the last binding its Connection may go, and with this one the record of its copies:
+        nothing else would take them away.
+
+        Args:
+            binding: the binding.
+            reported: whether its status has the API.
         """
-        if self.connection not in {"", binding.connection}:
+        had = reported or binding.key in self._had
+        if self.connection not in {"", binding.connection} and not had:
+            return ""
+        if self._is_left_to_another(binding):
             return ""
         unread = [lease for lease in self._objects.values() if not lease.has_synced]
         if not self._is_looked_at or any(not lease.error for lease in unread):
@@ -240,7 +248,15 @@ class SyncedAPI:
         # The last look may have been before the binding has left the API.
         connection = self._environment.connections.get("", self.connection)
         listing = [one for one in self._bindings() if self.name in one.apis]
-        covering = coverage(self.connection, listing, connection)
+        return self._remainder(binding, coverage(self.connection, listing, connection))
+
+    def _is_left_to_another(self, binding: BindingSummary) -> bool:
+        """Whether the API is of another Connection than a binding, and of another konnector."""
+        connection = self._environment.connections.get("", self.connection)
+        return binding.connection != self.connection and stands_back(connection)
+
+    def _remainder(self, binding: BindingSummary, covering: Coverage) -> str:
+        """Return that objects that a binding covers, and now none does, have copies; else ""."""
         for obj in self._listed():
             namespace = obj.meta.namespace
             is_bound = FINALIZER_SYNCER in obj.meta.finalizers and binding.covers(namespace)
@@ -278,7 +294,9 @@ class SyncedAPI:
 
     def _obstacle(self, binding: BindingSummary) -> str:
         if binding.connection != self.connection:
-            return ""
+            # It may have moved, and with it the record of the copies would go.
+            left = self._is_left_to_another(binding)
+            return "" if left else self._remainder(binding, self._coverage)
         if self._refusal:
             return self._refusal
         for place, lease in self._objects.items():

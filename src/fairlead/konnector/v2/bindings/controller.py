@@ -266,9 +266,16 @@ class BindingsController:
         if not obj.meta.deleting:
             obj = self._wrote(obj, await add_finalizer(client, resource, obj, FINALIZER_CLEANUP))
         obstacles = [why for api in binding.apis if (why := self._obstacle(api, binding))]
+        if binding.deleting and not self._is_following:
+            obstacles.append("the konnector has not looked at its APIs yet")
         if binding.deleting:
-            others = [work for name, work in self._apis.items() if name not in binding.apis]
-            obstacles += [why for work in others if (why := work.residue(binding))]
+            bound = {api.name for api in obj.decode(ClusterBinding).status.bound_apis}
+            obstacles += [
+                why
+                for name, work in self._apis.items()
+                if name not in binding.apis
+                and (why := work.residue(binding, reported=name in bound))
+            ]
         if binding.deleting and (why := self._related.obstacle(obj)):
             obstacles.append(why)
         if binding.deleting and not obstacles:
