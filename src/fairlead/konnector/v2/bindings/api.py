@@ -269,9 +269,10 @@ class SyncedAPI:
 
         Args:
             binding: the binding.
-            reported: whether its status has the API, which decides until the next look is over.
+            reported: whether its status has the API, which decides while objects are not known.
         """
-        if not self._is_looked_at or self._dirty.is_set():
+        is_known = self._is_looked_at and not self._dirty.is_set() and self._is_listed()
+        if not is_known or (self._crd is not None and not established(self._crd)):
             return reported
         had = reported or binding.key in self._had
         if stands_back(self._environment.connections.get("", self.connection)):
