@@ -11,9 +11,11 @@ import msgspec
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding, BindingStatus
 from fairlead.api.kubebind.conditions import KubeBindCondition, set_conditions, status_events
 from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.resource import Resource
 from fairlead.api.timestamps import now
 from fairlead.client import Client
-from fairlead.client.errors import Conflict, NotFound
+from fairlead.client.errors import Conflict
+from fairlead.client.lookups import find
 from fairlead.runtime import EventRecorder, Informer, StatusWriter
 from fairlead.runtime.cache.expectations import Expectations
 
@@ -26,6 +28,29 @@ def with_status(obj: Object, status: msgspec.Struct) -> JSON:
     """Return the object's body with a typed status over the stored one; unknown fields stay."""
     body = obj.to_dict()
     return {**body, "status": {**body.get("status", {}), **msgspec.to_builtins(status)}}
+
+
+def with_whole_status(obj: Object, status: msgspec.Struct) -> JSON:
+    """Return the object's body with a typed status, of which an empty field keeps no former value.
+
+    Unknown fields stay.
+    """
+    fields = {field.encode_name for field in msgspec.structs.fields(status)}
+    body = obj.to_dict()
+    others = {name: value for name, value in body.get("status", {}).items() if name not in fields}
+    return {**body, "status": others | msgspec.to_builtins(status)}
+
+
+async def refresh(written: Expectations, client: Client, resource: Resource, key: Key) -> None:
+    """Have the server's version of an object count, to which a write has lost.
+
+    The cache may lack it still: it counts until then.
+    """
+    latest = await find(client, resource, key.name, key.namespace)
+    if latest is None:
+        written.forget(key)
+    else:
+        written.wrote(latest)
 
 
 class BindingStatuses:
@@ -58,7 +83,8 @@ class BindingStatuses:
                 try:
                     await self._write(obj, change)
                 except Conflict:
-                    await self._refresh(name)
+                    key = Key("", name)
+                    await refresh(self._expectations, self._client, APISERVICEBINDINGS, key)
                 else:
                     return
             raise TimeoutError(f"status of APIServiceBinding {name} keeps changing")
@@ -90,11 +116,3 @@ class BindingStatuses:
         written = await self._writer.write(obj, body)
         if written is not obj:
             self._expectations.wrote(written)
-
-    async def _refresh(self, name: str) -> None:
-        try:
-            # The cache may lack the version that the write has lost to: the version that was read
-            # counts until then.
-            self._expectations.wrote(await self._client.get(APISERVICEBINDINGS, name))
-        except NotFound:
-            self._expectations.forget(Key("", name))

@@ -11,7 +11,8 @@ from tests.support.kbind import golden_statuses
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.kbind import BindingStatus, BoundAPI, ClusterBinding, ReportedCondition
 from fairlead.api.kubebind.conditions import KubeBindCondition
-from fairlead.api.meta import ObjectMeta, OwnerReference
+from fairlead.api.meta import ObjectMeta, OwnerReference, object_from_dict
+from fairlead.konnector.statuses import with_whole_status
 from fairlead.konnector.v2.bindings.crds import Fault
 from fairlead.konnector.v2.bindings.status import MISSING_RIGHT, APIView, binding_status
 
@@ -164,6 +165,13 @@ def test_an_api_stays_bound_while_its_provider_has_it_not(reason: str, stays: bo
     found.status = binding_status(binding(), [APIView("a", conflicts=2)], [], now=NOW)
     status = binding_status(found, [faulty(reason)], [], now=NOW)
     assert [(api.name, api.conflict_count) for api in status.bound_apis] == [("a", 2)] * stays
+
+
+def test_a_list_that_is_empty_now_keeps_no_former_value() -> None:
+    stored = {"boundAPIs": [{"name": "a"}], "conditions": [], "theirs": 1}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "own"}, "status": stored}
+    status = with_whole_status(object_from_dict(body), BindingStatus())["status"]
+    assert status == {"theirs": 1}
 
 
 def test_an_api_that_was_taken_out_is_told_until_its_copies_are_gone() -> None:

@@ -21,7 +21,7 @@ from fairlead.api.kubebind import (
     GroupResource,
     crd_name,
 )
-from fairlead.api.meta import JSON, Object, OwnerReference, Undecodable
+from fairlead.api.meta import Object, OwnerReference, Undecodable
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
@@ -36,7 +36,7 @@ from fairlead.konnector.controllers.apiserviceexport.reconcile import (
 from fairlead.konnector.policies.copies import is_orphan
 from fairlead.konnector.policies.holding import decision, recorded_cluster
 from fairlead.konnector.policies.work import BoundSpec, ClaimSpec, ReleaseSpec, WorkKey, WorkSpec
-from fairlead.konnector.statuses import with_status
+from fairlead.konnector.statuses import with_whole_status
 from fairlead.konnector.supervisor import SupervisedPart
 from fairlead.konnector.sync.claims import ClaimedObjects
 from fairlead.konnector.sync.objects import BoundObjects
@@ -274,20 +274,9 @@ class APIServiceExportController:
             await self._commit(APISERVICEEXPORTS, export, plan.status)
 
     async def _commit(self, resource: Resource, old: Object, status: msgspec.Struct) -> None:
-        body = _emptied(with_status(old, status), status)
+        body = with_whole_status(old, status)
         try:
             await commit(self._provider.client, resource, old, body, subresource="status")
         except NotFound:
             # The status of an export that is gone has no reader.
             return
-
-
-def _emptied(body: JSON, status: msgspec.Struct) -> JSON:
-    """Return the body without the status fields that are empty now."""
-    # An empty field is left out here, and with_status would keep its former value.
-    emptied = msgspec.to_builtins(status)
-    names = {field.encode_name for field in msgspec.structs.fields(status)}
-    left = {
-        name: value for name, value in body["status"].items() if name not in names - set(emptied)
-    }
-    return {**body, "status": left}

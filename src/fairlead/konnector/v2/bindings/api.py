@@ -411,9 +411,7 @@ class SyncedAPI:
         Connection that the API was bound by so far.
         """
         connections, noted = self._environment.connections, owner_of(self._crd)
-        owner = noted
-        if self._crd is not None:
-            owner = noted or self._bound_by
+        owner = noted or (self._bound_by if self._crd is not None else "")
         # A Binding that its Connection does not admit must not keep others from the API.
         bindings = [
             binding
@@ -434,7 +432,8 @@ class SyncedAPI:
         there = [one for one in ways if connections.get("", one.connection) is not None]
         if not owner:
             # Nor must a binding of an API that its provider does not offer.
-            there = [one for one in there if not self._lacks(one.connection)] or there
+            offered = [binding for binding in there if not self._lacks(binding.connection)]
+            there = offered or there
         chosen = next(iter(there or ways), None)
         return chosen.connection if chosen is not None else noted
 

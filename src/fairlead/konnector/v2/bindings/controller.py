@@ -6,13 +6,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 
-import msgspec
-
 from fairlead.api.kbind import (
     BINDINGS,
     CLUSTERBINDINGS,
     CONNECTIONS,
-    BindingStatus,
     BoundAPI,
     ClusterBinding,
 )
@@ -21,10 +18,10 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import now
 from fairlead.client.errors import Conflict
-from fairlead.client.lookups import find
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.metrics import connection_label
 from fairlead.konnector.reports import Reports
+from fairlead.konnector.statuses import refresh, with_whole_status
 from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.v2.bindings.api import SyncedAPI
 from fairlead.konnector.v2.bindings.coverage import (
@@ -43,9 +40,6 @@ from fairlead.konnector.v2.providers import ConnectedProvider, ConnectedProvider
 from fairlead.konnector.v2.related.copies import RelatedCopies, with_related
 from fairlead.runtime import Delta, Request, add_finalizer, commit, remove_finalizer
 from fairlead.runtime.cache.expectations import Expectations
-
-
-_STATUS_FIELDS = {field.encode_name for field in msgspec.structs.fields(BindingStatus)}
 
 
 class BindingsController:
@@ -254,11 +248,7 @@ class BindingsController:
         try:
             await self._settle(resource, obj, binding)
         except Conflict:
-            latest = await find(self._consumer.client, resource, key.name, key.namespace)
-            if latest is None:
-                self._written.forget(key)
-            else:
-                self._written.wrote(latest)
+            await refresh(self._written, self._consumer.client, resource, key)
             raise
 
     async def _settle(self, resource: Resource, obj: Object, binding: BindingSummary) -> None:
@@ -311,14 +301,7 @@ class BindingsController:
         status = binding_status(parsed, views, obstacles, left=left, now=now())
         faults = self._related.faults(binding.key)
         status = with_related(status, faults, obj.meta.generation, now=now())
-        body = obj.to_dict()
-        # A list that is empty now is not written, and must not stay as it was.
-        others = {
-            field: value
-            for field, value in body.get("status", {}).items()
-            if field not in _STATUS_FIELDS
-        }
-        body["status"] = others | msgspec.to_builtins(status)
+        body = with_whole_status(obj, status)
         client = self._consumer.client
         self._wrote(obj, await commit(client, resource, obj, body, subresource="status"))
 

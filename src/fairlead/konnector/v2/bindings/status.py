@@ -74,12 +74,18 @@ def binding_status(
     faults = [(api, api.fault) for api in apis if api.fault is not None]
     well = [api for api in apis if api.fault is None]
     before = {api.name: api.conflict_count for api in binding.status.bound_apis}
-    counts = {
-        api.name: before.get(api.name, 0) if api.conflicts is None else api.conflicts
-        for api in well
-    }
     # A provider that is away, or offers the API no more, unbinds nothing.
-    unbroken = [api for api, fault in faults if fault.reason != FOREIGN_CRD and api.name in before]
+    bound = [
+        api
+        for api in apis
+        if api.fault is None or (api.fault.reason != FOREIGN_CRD and api.name in before)
+    ]
+    counts = {
+        api.name: before.get(api.name, 0)
+        if api.conflicts is None or api.fault is not None
+        else api.conflicts
+        for api in bound
+    }
     conditions = _Conditions(binding.status.conditions, binding.metadata.generation, now)
     if binding.metadata.deleting:
         conditions.set(READY, "False", PENDING, "; ".join(["unbinding", *obstacles]))
@@ -91,7 +97,7 @@ def binding_status(
     if well and not binding.metadata.deleting:
         notes = "; ".join(api.note for api in well if api.note)
         conditions.set(SYNCED, "True", AS_EXPECTED, notes or "objects are synchronised")
-        conditions.conflicts(sum(counts.values()))
+        conditions.conflicts(sum(counts[api.name] for api in well))
     refusals = [fault.message for _, fault in faults if fault.reason == FORBIDDEN]
     failing = [api.failing for api in apis if api.failing is not None]
     refusals += [one.message for one in failing if one.reason == FORBIDDEN]
@@ -109,13 +115,8 @@ def binding_status(
         binding.status,
         conditions=conditions.all,
         bound_apis=[
-            BoundAPI(
-                name=api.name,
-                crd_hash=api.crd_hash,
-                conflict_count=counts.get(api.name, before.get(api.name, 0)),
-            )
-            for api in apis
-            if api in well or api in unbroken
+            BoundAPI(name=api.name, crd_hash=api.crd_hash, conflict_count=counts[api.name])
+            for api in bound
         ]
         + list(left),
     )

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
 
-import msgspec
 import structlog
 
 from fairlead.api.conditions import Event, stored_conditions, turned
@@ -16,7 +15,6 @@ from fairlead.api.kbind import (
     CONNECTIONS,
     Binding,
     Connection,
-    ConnectionStatus,
 )
 from fairlead.api.kbind.names import FIELD_MANAGER, FINALIZER_CLEANUP, READY
 from fairlead.api.meta import Key, Object
@@ -25,9 +23,9 @@ from fairlead.api.timestamps import now
 from fairlead.client import ApiError, Bounds, ClientError, ConfigError, parse_kubeconfig
 from fairlead.client.errors import Conflict
 from fairlead.client.kubeconfig import ReferenceRefused
-from fairlead.client.lookups import find
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.secrets import content
+from fairlead.konnector.statuses import refresh, with_whole_status
 from fairlead.konnector.v2.autobind import AutoBinder, AutoBindPlan, with_auto_bind
 from fairlead.konnector.v2.bindings.controller import BindingsController
 from fairlead.konnector.v2.bindings.coverage import stands_back
@@ -62,7 +60,6 @@ from fairlead.runtime.cache.expectations import Expectations
 
 _log = structlog.get_logger(logger_name="fairlead.konnector.v2.connection")
 
-_STATUS_FIELDS = {field.encode_name for field in msgspec.structs.fields(ConnectionStatus)}
 _WORKERS = 4
 """Connections whose statuses are written at the same time; none waits for a provider."""
 
@@ -186,11 +183,7 @@ class ConnectionController:
         try:
             await self._settle(obj)
         except Conflict:
-            latest = await find(self._consumer.client, CONNECTIONS, name)
-            if latest is None:
-                self._written.forget(key)
-            else:
-                self._written.wrote(latest)
+            await refresh(self._written, self._consumer.client, CONNECTIONS, key)
             raise
 
     async def _settle(self, obj: Object) -> None:
@@ -231,14 +224,7 @@ class ConnectionController:
             plan, refusal = await self._auto_bind(obj, outcome, provider)
         if outcome.status is not None:
             status = with_auto_bind(outcome.status, plan, obj.meta.generation, now=now())
-            body = obj.to_dict()
-            # A list that is empty now is not written, and must not stay as it was.
-            others = {
-                field: value
-                for field, value in body.get("status", {}).items()
-                if field not in _STATUS_FIELDS
-            }
-            body["status"] = others | msgspec.to_builtins(status)
+            body = with_whole_status(obj, status)
             self._wrote(obj, await self._writer.write(obj, body))
         if refusal is not None:
             raise refusal
